@@ -12,6 +12,7 @@ from abc import ABC, abstractmethod
 from collections import deque
 from collections.abc import Callable, Generator, Hashable, Sequence
 from contextlib import AbstractContextManager
+from dataclasses import dataclass
 from typing import Any, Protocol, Self, TypeVar
 
 T = TypeVar("T")
@@ -45,14 +46,31 @@ class Batchable(ABC):
         """The most calls of a batch with this one; None: as many as the driver takes."""
         return None
 
-    @abstractmethod
     def answer(self) -> Any:
         """Compute it for this one alone."""
+        return self.answer_together([self])[0]
 
     @classmethod
     @abstractmethod
     def answer_together(cls, calls: Sequence[Self]) -> Sequence[Any]:
         """Compute it for all of the calls. They must not be changed, as they are answered again if this fails."""
+
+
+@dataclass(frozen=True)
+class Batched(Batchable):
+    """A call of a function that takes a list of arguments and returns the list of their answers."""
+
+    function: Callable[[list[Any]], Sequence[Any]]
+    argument: Any
+    size: float = 1.0
+
+    @property
+    def together(self) -> Hashable:
+        return self.function  # methods of one object are equal
+
+    @classmethod
+    def answer_together(cls, calls: Sequence[Self]) -> Sequence[Any]:
+        return calls[0].function([call.argument for call in calls])
 
 
 class Threaded(ABC):

@@ -34,7 +34,7 @@ CARRIED = frozenset({Need.INCREMENTAL, Need.KEPT_BEAM})  # such a search goes on
 class Traits:
     """What a session can do.
 
-    gives: what policies and searches may ask for.
+    gives: what policies and searches may ask for; by default what the default search does.
     default_search: the search that is used if the decoding configuration names none.
     sample_rate: samples per second of the audio.
     layers: how many decoder layers have source attention, if `gives` has Need.ATTENTION.
@@ -44,7 +44,7 @@ class Traits:
     any_length: whether a recording of any length may be one utterance.
     """
 
-    gives: frozenset[Need] = frozenset()
+    gives: frozenset[Need] = frozenset({Need.LIBRARY_SEARCH})
     default_search: SearchOptions = field(default_factory=BeamSearch)
     sample_rate: int = SAMPLE_RATE
     layers: int = 0
@@ -134,6 +134,21 @@ class Session(ABC):
         return SimulstError(
             f"{type(self).__name__} does not have {need.value}; leave out what asks for it, or give another model."
         )
+
+
+class AudioSession(Session):
+    """A session that keeps its audio, (n,) float32, in `_audio`; `_offset` samples have been dropped from its front."""
+
+    def __init__(self, opening: Opening) -> None:
+        super().__init__(opening)
+        self._audio, self._offset = np.zeros(0, dtype=np.float32), 0
+
+    @property
+    def length(self) -> int:
+        return self._offset + self._audio.size
+
+    def extend(self, samples: np.ndarray, final: bool = False) -> None:
+        self._audio = np.concatenate([self._audio, samples])
 
 
 class Window(ABC):

@@ -18,7 +18,7 @@ from simulst.audio.units import SAMPLE_RATE
 from simulst.hypotheses import Tokens
 from simulst.languages import unit_of
 from simulst.opening import Opening
-from simulst.session import Session, Window
+from simulst.session import AudioSession, Window
 from simulst.words import CUT
 
 STUCK_SECONDS = 4.0  # of speech with the same text; 3 s if a speaker pauses between sentences
@@ -40,7 +40,7 @@ def warn_of_full_context(path: Path, positions: int, remedy: str = SHORTER) -> N
     )
 
 
-class WindowedSession(Session, Window):
+class WindowedSession(AudioSession, Window):
     """One utterance of an offline model.
 
     opening: what is known of it.
@@ -51,8 +51,6 @@ class WindowedSession(Session, Window):
     def __init__(self, opening: Opening, window_seconds: float, before: Tokens = ()) -> None:
         super().__init__(opening)
         self._window_seconds, self._before = window_seconds, before
-        self._audio = np.zeros(0, dtype=np.float32)
-        self._offset = 0  # samples that have left the window
         self._evicted: Tokens = ()  # committed tokens that have left the window
         self._hidden = 0  # of these; the decoder is not shown them
         self._same: Tokens = ()  # a best hypothesis; those since then were equal to it, or a beginning of it
@@ -69,13 +67,6 @@ class WindowedSession(Session, Window):
     def end_times(self, tokens: Tokens) -> list[float]:
         """The end time of each token in the window, in seconds of source."""
         return [self._offset / SAMPLE_RATE + end for end in self._end_times(tokens)]
-
-    @property
-    def length(self) -> int:
-        return self._offset + self._audio.size
-
-    def extend(self, samples: np.ndarray, final: bool = False) -> None:
-        self._audio = np.concatenate([self._audio, samples])
 
     @property
     def audio_key(self) -> Hashable:

@@ -210,9 +210,6 @@ class Label(Batchable):
     def together(self) -> Hashable:
         return self.predictor, len(self.features), self.state is None
 
-    def answer(self) -> tuple[Tensor, PredictorState]:
-        return self.answer_together([self])[0]
-
     @classmethod
     @torch.inference_mode()
     def answer_together(cls, calls: Sequence[Label]) -> list[tuple[Tensor, PredictorState]]:

@@ -36,9 +36,10 @@ def song(numbers: np.ndarray) -> np.ndarray:
 def test_in_batches_as_alone(notes: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     """Eight songs of different lengths, cut differently: the driver's words, delays and reads are those of `push`."""
     model, sizes = notes.Notes(), []
-    together = notes.Listen.answer_together.__func__
-    counted = classmethod(lambda cls, calls: sizes.append(len(calls)) or together(cls, calls))
-    monkeypatch.setattr(notes.Listen, "answer_together", counted)
+    listen = notes.Notes.listen
+    monkeypatch.setattr(
+        notes.Notes, "listen", lambda self, streams: sizes.append(len(streams)) or listen(self, streams)
+    )
     chance = np.random.default_rng(0)
     songs = [chance.integers(0, 12, 8 + 3 * number) for number in range(8)]
     hows = [Decoding(Chunk(400 + 100 * n), LocalAgreement(2) if n % 2 else Hold(3)) for n in range(8)]

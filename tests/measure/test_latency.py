@@ -24,7 +24,6 @@ from simulst.measure.latency import (
     instance_latency,
     real_time_factor,
 )
-from simulst.needs import Need
 from simulst.opening import Opening
 from simulst.policy.commit import All
 from simulst.policy.context import TokensView
@@ -32,7 +31,7 @@ from simulst.policy.read import WaitStride
 from simulst.policy.stop import MaxTokens, Stopping
 from simulst.runs.decode import instance_of
 from simulst.search import SearchOptions
-from simulst.session import Session, Traits
+from simulst.session import Session
 from simulst.stream import Stream
 
 pytestmark = pytest.mark.filterwarnings("ignore:The 'warn' method is deprecated")  # SimulEval's
@@ -113,8 +112,6 @@ class Early(Session):
 
     It ends its text too early, as long as there is little speech.
     """
-
-    traits = Traits(frozenset({Need.LIBRARY_SEARCH}))
 
     def __init__(self, seed: int, frames: int) -> None:
         super().__init__(Opening("es", "en"))

@@ -16,12 +16,11 @@ from simulst.config import Decoding
 from simulst.hypotheses import Found, Hypothesis, Tokens
 from simulst.meter import Memo, Meter
 from simulst.models.window import WindowedSession
-from simulst.needs import Need
 from simulst.opening import Opening
 from simulst.policy.commit import All, Commit, Hold, LocalAgreement
 from simulst.policy.read import Chunk
 from simulst.search import BeamSearch
-from simulst.session import Traits, find
+from simulst.session import find
 from simulst.stream import Stream
 
 HALF = SAMPLE_RATE // 2
@@ -94,8 +93,6 @@ TOKEN = SAMPLE_RATE // 5
 
 class Ending(WindowedSession):
     """Hears a token each 200 ms. It ends its text after three tokens for as long as they are in the window."""
-
-    traits = Traits(frozenset({Need.LIBRARY_SEARCH}))
 
     def _end_times(self, tokens: Tokens) -> Sequence[float]:
         return [((token + 1) * TOKEN - self._offset) / SAMPLE_RATE for token in tokens]

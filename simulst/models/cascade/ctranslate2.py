@@ -335,9 +335,6 @@ class Translate(Batchable):
     def size(self) -> float:
         return len(self.source.tokens)
 
-    def answer(self) -> Beam:
-        return self.answer_together([self])[0]
-
     @classmethod
     def answer_together(cls, calls: Sequence[Translate]) -> list[Beam]:
         sources, prefixes = [call.source for call in calls], [call.prefix for call in calls]

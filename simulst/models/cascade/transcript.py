@@ -28,7 +28,6 @@ from simulst.languages import unit_of
 from simulst.measure.segmentation import read_segmentation
 from simulst.models.cascade.recognisers import Recogniser
 from simulst.models.cascade.settings import beside
-from simulst.needs import Need
 from simulst.opening import Opening
 from simulst.policy.commit import All, Hold
 from simulst.policy.read import Chunk
@@ -117,7 +116,7 @@ class TranscriptModel:
 class TranscriptSession(Session):
     """A token is the number of a word."""
 
-    traits = Traits(frozenset({Need.LIBRARY_SEARCH}), sample_rate=SAMPLE_RATE, any_length=True)
+    traits = Traits(any_length=True)
 
     def __init__(self, opening: Opening, model: TranscriptModel) -> None:
         super().__init__(opening)

@@ -12,7 +12,6 @@ import numpy as np
 from simulst.calls import Steps, Threaded, Turns, ask
 from simulst.hypotheses import Beam, Hypothesis, Tokens
 from simulst.languages import unit_of
-from simulst.needs import Need
 from simulst.opening import Opening
 from simulst.policy.stop import Stopping, end_of
 from simulst.search import BeamSearch, SearchOptions
@@ -34,7 +33,7 @@ class Translation(ABC):
     between: the tokens between two sentences.
     """
 
-    traits: Traits = Traits(frozenset({Need.LIBRARY_SEARCH}), BeamSearch(beam=1))
+    traits: Traits = Traits(default_search=BeamSearch(beam=1))
     history: int = 0
     between: Tokens = ()
 

@@ -182,34 +182,6 @@ class EncodeBlocks(Batchable):
 
 
 @dataclass(frozen=True)
-class Posteriors(Batchable):
-    """A call: compute the CTC layer's log posteriors.
-
-    frames: (t, width) encoder frames.
-    The answer: (t, V).
-    """
-
-    model: Parts
-    frames: Tensor
-
-    def answer(self) -> Tensor:
-        return self.model.ctc(self.frames)
-
-    @property
-    def together(self) -> Hashable:
-        return self.model
-
-    @property
-    def size(self) -> float:
-        return len(self.frames)
-
-    @classmethod
-    def answer_together(cls, calls: Sequence[Posteriors]) -> Sequence[Tensor]:
-        log_probs = calls[0].model.ctc(torch.cat([call.frames for call in calls]))
-        return [one.clone() for one in log_probs.split([len(call.frames) for call in calls])]
-
-
-@dataclass(frozen=True)
 class _Resume:
     """A point from which the encoder can continue.
 

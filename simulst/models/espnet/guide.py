@@ -7,10 +7,10 @@ import math
 
 import numpy as np
 
-from simulst.calls import Steps, ask
+from simulst.calls import Batched, Steps, ask
 from simulst.hypotheses import Tokens
 from simulst.meter import Meter
-from simulst.models.espnet.encoding import Posteriors, open_encoding
+from simulst.models.espnet.encoding import open_encoding
 from simulst.models.espnet.parts import Parts
 from simulst.search.beam import going_on
 from simulst.search.ctc import CTCPrefixes, CTCPrefixScorer
@@ -34,7 +34,7 @@ class ESPnetGuide:
         if not model.blockwise:  # all of it was encoded again
             self._heard, self._scorer, self._known = 0, None, []
         for part in encoding.parts[self._heard :]:
-            call = Posteriors(model, part.frames)
+            call = Batched(model.ctc_together, part.frames, len(part.frames))
             log_probs = yield from self._meter.shared_steps(("ctc", part.key), functools.partial(ask, call))
             if self._scorer is None:
                 self._scorer = CTCPrefixScorer(log_probs)

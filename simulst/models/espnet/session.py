@@ -11,9 +11,9 @@ from pathlib import Path
 import numpy as np
 from torch import Tensor
 
-from simulst.calls import Steps, ask
+from simulst.calls import Batched, Steps, ask
 from simulst.hypotheses import Found, Tokens
-from simulst.models.espnet.encoding import BlockwiseEncoding, Encoded, Posteriors, open_encoding
+from simulst.models.espnet.encoding import BlockwiseEncoding, Encoded, open_encoding
 from simulst.models.espnet.network.decoder import CachedDecoder
 from simulst.models.espnet.network.recurrent_decoder import Carried, RecurrentDecoder
 from simulst.models.espnet.parts import Parts
@@ -173,5 +173,5 @@ class ESPnetSession(Session):
     def _log_probs(self, search: JointSearch, part: Encoded) -> Steps[Tensor | None]:
         if not search.with_ctc:
             return None
-        call = Posteriors(self._model, part.frames)
+        call = Batched(self._model.ctc_together, part.frames, len(part.frames))
         return (yield from self.meter.shared_steps(("ctc", part.key), lambda: ask(call)))

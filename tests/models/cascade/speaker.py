@@ -11,9 +11,8 @@ import yaml
 from simulst.calls import run_alone
 from simulst.hypotheses import Beam, Found, Hypothesis, Tokens
 from simulst.models.cascade.translators import Translation
-from simulst.needs import Need
 from simulst.opening import Opening
-from simulst.session import Session, Traits
+from simulst.session import Session
 
 RATE = 16000
 STEP = RATE // 5
@@ -34,8 +33,6 @@ class Speaker:
 
 
 class SpeakerSession(Session):
-    traits = Traits(frozenset({Need.LIBRARY_SEARCH}))
-
     def __init__(self, speaker: Speaker, opening: Opening) -> None:
         super().__init__(opening)
         self.speaker, self.samples, self.final = speaker, 0, False
