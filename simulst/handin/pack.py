@@ -109,14 +109,10 @@ def _pack(
         wavs = as_wavs(recordings, work / f"wav-{digest(digests.values())}")
         print("packages that the systems import", flush=True)
         needs = needs_of(part, list(systems), next(iter(wavs.values())), packing.device)
-        if packing.device == "cpu" and any(package.startswith("nvidia-") for package in needs.packages):
-            logger.warning(
-                "torch is built for GPUs here, so the image for a CPU has NVIDIA's packages, too; install torch's "
-                "build for CPUs (--index-url %s), and pack again.",
-                TORCH_CPU,
-            )
+        if remark := _remark(needs, packing.device):
+            logger.warning("%s", remark)
         debian = tuple(dict.fromkeys((*packing.debian, *map(_debian_package, placer.programs))))
-        _write_requirements(part / REQUIREMENTS[0], needs)
+        _write_requirements(part / REQUIREMENTS[0], needs, remark)
         image = _write_image(part, list(systems), needs, debian, packing)
         _write_development(part, systems, digests)
         write_licences(part, licences, needs)
@@ -173,8 +169,19 @@ def _write_image(part: Path, systems: list[str], needs: Needs, debian: tuple[str
     return image
 
 
-def _write_requirements(path: Path, needs: Needs) -> None:
-    more = [f"--extra-index-url {TORCH_CPU}"] if any(one.endswith("+cpu") for one in needs.packages) else []
+def _remark(needs: Needs, device: str) -> str:
+    """What whoever packs or builds an image for a CPU has to know of its packages; empty: nothing."""
+    if device != "cpu" or not any(package.startswith("nvidia-") for package in needs.packages):
+        return ""
+    return (
+        "torch is built for GPUs where this was packed, so the image for a CPU has NVIDIA's packages, too; install "
+        f"torch's build for CPUs (--index-url {TORCH_CPU}), and pack again."
+    )
+
+
+def _write_requirements(path: Path, needs: Needs, remark: str = "") -> None:
+    more = [f"# {remark}"] if remark else []
+    more += [f"--extra-index-url {TORCH_CPU}"] if any(one.endswith("+cpu") for one in needs.packages) else []
     path.write_text("".join(f"{line}\n" for line in (*more, *needs.packages)))
 
 

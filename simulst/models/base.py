@@ -60,6 +60,17 @@ def language_pairs(model: Model) -> dict[str, tuple[str, ...]]:
     return dict(getattr(model, "language_pairs", {}))
 
 
+def depends_on_rows(precision: Any, device: Any) -> bool:
+    """Whether a row of a product of torch's may have other bits beside other rows, on a processor.
+
+    If so, calls are answered one by one, so that words don't depend on the streams beside. On a GPU, all precisions are
+    so, but there batches are what makes it fast.
+
+    precision: torch's type, or its name. device: torch's device, or its name.
+    """
+    return str(device) == "cpu" and str(precision).removeprefix("torch.") in ("bfloat16", "float16")
+
+
 def check_device(device: str) -> None:
     """Raise SimulstError if this machine does not have the torch device."""
     import torch

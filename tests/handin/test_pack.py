@@ -362,12 +362,17 @@ def test_nvidias_packages_are_packed_with_a_torch_for_gpus(cuda: str | None, mon
 
 
 def test_requirements_of_a_torch_for_cpus(tmp_path: Path) -> None:
-    for package, first in (
-        ("torch==2+cpu", "--extra-index-url https://download.pytorch.org/whl/cpu\n"),
-        ("torch==2", ""),
+    gpu = "nvidia-cublas==1"
+    for package, device, first in (
+        ("torch==2+cpu", "cpu", "--extra-index-url https://download.pytorch.org/whl/cpu\n"),
+        ("torch==2", "cpu", ""),
+        (gpu, "cuda", ""),
+        (gpu, "cpu", f"# {pack._remark(Needs((gpu,), ()), 'cpu')}\n"),
     ):
-        pack._write_requirements(tmp_path / "requirements.txt", Needs((package,), ()))
+        packages = Needs((package,), ())
+        pack._write_requirements(tmp_path / "requirements.txt", packages, pack._remark(packages, device))
         assert (tmp_path / "requirements.txt").read_text() == f"{first}{package}\n"
+    assert "NVIDIA's packages, too; install torch's build for CPUs" in first
 
 
 def test_a_gpu_has_one_cudnn() -> None:

@@ -8,6 +8,7 @@ import random
 import sys
 import weakref
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -20,6 +21,7 @@ from fake import Loudness
 
 from simulst.audio.units import SAMPLE_RATE
 from simulst.audio.vad import CHUNK
+from simulst.calls import Batchable
 from simulst.config import LIVE
 from simulst.meter import Meter
 from simulst.models import load_model
@@ -129,6 +131,20 @@ CALLS = {
     "huggingface": {"Encode", "DecoderStep"},
     "cascade": {"Search", "Translate"},
 }
+
+
+@pytest.mark.parametrize("dtype", ["float32", "bfloat16", "float16"])
+def test_half_precisions_share_no_batch(dtype: str, tmp_path: Path) -> None:
+    """On a processor, so that words don't depend on the streams beside; ESPnet's are tried in test_decoder.py."""
+    model = load_model(tiny_huggingface.write(tmp_path / "huggingface", "whisper"), threads=1, dtype=dtype)
+    how = replace(HOW, search=FAMILIES["huggingface"][3], segment=Whole())
+    steps = open_stream(model, how, "es", "en").push_steps(talk()[0], True)
+    shared, call = set(), next(steps)
+    with suppress(StopIteration):
+        while True:
+            shared.add(isinstance(call, Batchable) and call.together is not None)
+            call = steps.send(call.answer())
+    assert (True in shared) == (dtype == "float32")
 
 
 @pytest.mark.parametrize("family", FAMILIES)

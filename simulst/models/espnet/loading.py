@@ -14,14 +14,14 @@ from simulst.audio.pitch import LogMelPitch
 from simulst.audio.units import SAMPLE_RATE
 from simulst.errors import SimulstError, first_line
 from simulst.machine.light_import import without_type_checks
-from simulst.models.base import check_device
+from simulst.models.base import check_device, depends_on_rows
 from simulst.models.espnet.experiment import Experiment
 from simulst.models.espnet.model import ESPnet
 from simulst.models.espnet.network.blockwise_encoder import BlockwiseEncoder
 from simulst.models.espnet.network.decoder import CachedDecoder
 from simulst.models.espnet.network.full_context_encoder import FullContextEncoder
 from simulst.models.espnet.network.lagging import Lagging, lagging_of
-from simulst.models.espnet.network.linear import Linear, check_precision, depends_on_rows, joined
+from simulst.models.espnet.network.linear import Linear, check_precision, joined
 from simulst.models.espnet.network.recurrent_decoder import RecurrentDecoder
 from simulst.models.espnet.options import ESPnetOptions
 from simulst.models.espnet.vocabulary import Vocabulary, read_vocabulary, trained_languages
@@ -106,7 +106,7 @@ def _assemble(experiment: Experiment, options: ESPnetOptions) -> ESPnet:
         ctc_layer=_ctc_layer(config, weights, vocabulary, encoder.width, options),
         window=options.window,
         device=torch.device(options.device),
-        batches=not depends_on_rows(options.precision, torch.device(options.device)),
+        batches=not depends_on_rows(options.precision, options.device),
         search=experiment.search(),
     )
 

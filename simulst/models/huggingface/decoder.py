@@ -20,6 +20,7 @@ from transformers.cache_utils import DynamicLayer
 from transformers.modeling_outputs import BaseModelOutput
 
 from simulst.hypotheses import Tokens
+from simulst.models.base import depends_on_rows
 from simulst.models.huggingface.attention import STEPPED, Several
 from simulst.policy.commit import common_prefix
 from simulst.search.beam import Read
@@ -148,6 +149,8 @@ class SteppedDecoder:
 
     def together(self, tokens: int, state: State, memory: Memory) -> Hashable:
         """One token of each hypothesis, if the model's type allows it. Beginnings of several tokens are read alone."""
+        if depends_on_rows(self._model.dtype, self._model.device):
+            return None
         config = self._model.get_decoder().config
         if config.model_type not in BATCHED or config._attn_implementation != STEPPED:
             return None

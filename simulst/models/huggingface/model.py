@@ -11,6 +11,7 @@ import numpy as np
 from simulst.audio.units import SAMPLE_RATE
 from simulst.calls import Batchable, Steps, ask, run_alone
 from simulst.hypotheses import Beam, Found, Hypothesis, Tokens
+from simulst.models.base import depends_on_rows
 from simulst.models.huggingface.alignment import monotonic_frames
 from simulst.models.huggingface.architectures import Architecture, Encoded
 from simulst.models.huggingface.decoder import SteppedDecoder, sizes_of
@@ -60,6 +61,9 @@ class Encode(Batchable):
 
     @property
     def together(self) -> Hashable:
+        options = self.architecture.options
+        if depends_on_rows(options.dtype, options.device):
+            return None
         return self.architecture, self.architecture.padded(self.samples.size)
 
     @property

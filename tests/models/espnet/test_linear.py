@@ -5,14 +5,14 @@ import logging
 import pytest
 import torch
 
+from simulst.models.base import depends_on_rows
 from simulst.models.espnet.network import linear
-from simulst.models.espnet.network.linear import PRECISIONS, check_precision, depends_on_rows
+from simulst.models.espnet.network.linear import PRECISIONS, check_precision
 
 
 def test_only_products_of_ours_share_batches_on_a_processor() -> None:
     """Others have other bits beside other rows, so words would depend on --streams."""
-    processor = torch.device("cpu")
-    assert [each for each in PRECISIONS if not depends_on_rows(each, processor)] == ["float32", "int8"]
+    assert [each for each in PRECISIONS if not depends_on_rows(each, torch.device("cpu"))] == ["float32", "int8"]
 
 
 @pytest.mark.parametrize("fast", [True, False])

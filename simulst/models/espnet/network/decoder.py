@@ -24,7 +24,8 @@ from torch.nn import functional
 
 from simulst.errors import SimulstError
 from simulst.kernels.attention import ByTorch, Memory, Search, Slots, compiled_attention
-from simulst.models.espnet.network.linear import check_precision, depends_on_rows, dtype_of, joined
+from simulst.models.base import depends_on_rows
+from simulst.models.espnet.network.linear import check_precision, dtype_of, joined
 from simulst.search.beam import Read
 
 if TYPE_CHECKING:

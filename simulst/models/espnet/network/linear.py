@@ -86,15 +86,6 @@ def _has_bfloat16() -> bool:
     return torch.backends.mkldnn.is_available() and torch.ops.mkldnn._is_mkldnn_bf16_supported()
 
 
-def depends_on_rows(precision: str, device: torch.device) -> bool:
-    """Whether a row of a product may have other bits beside other rows, on a processor.
-
-    If so, calls are answered one by one, so that words don't depend on the streams beside. On a GPU, all precisions are
-    so, but there batches are what makes it fast.
-    """
-    return device.type == "cpu" and precision in HALVES
-
-
 def _is_fast(precision: str) -> bool:
     """Whether the processor multiplies bfloat16 itself. For float16 there is no fast way here."""
     if precision != "bfloat16" or not _has_bfloat16():
