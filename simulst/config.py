@@ -68,6 +68,7 @@ REMEDIES = {
     ("search", Need.LIBRARY_SEARCH): "write 'search: {type: joint_beam}'",
     ("search", Need.CTC): "write 'ctc_weight: 0.0' under search",
     ("commit", Need.END_TIMES): "write most_behind, which counts words",
+    ("segment", Need.LEAVING): "write 'segment: {type: pause, seconds: 0.5}'",
     ("stop", Need.CTC): "take another STOP, such as align_att",
     ("stop", Need.STEPS): "take another STOP, such as max_words, or none",
 }
@@ -134,7 +135,8 @@ class Decoding:
 
         Raises SimulstError: something is missing.
         """
-        for key, part in (("read", self.read), ("stop", self.stop), ("commit", self.commit), ("search", search)):
+        parts = {"read": self.read, "stop": self.stop, "commit": self.commit, "search": search, "segment": self.segment}
+        for key, part in parts.items():
             for need in Need:  # in a fixed order, so that the error is always the same
                 if need in part.needs - gives - {Need.AUDIO}:
                     name = _name_of(key, part)

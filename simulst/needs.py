@@ -19,3 +19,4 @@ class Need(Enum):
     ATTENTION_OF_STEPS = "the decoder's attention at all steps before"
     SOURCE_WORDS = "a source text whose words a recogniser commits"
     END_TIMES = "the times at which tokens were spoken"
+    LEAVING = "a window that audio can leave whose words are no longer needed"

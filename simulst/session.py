@@ -175,6 +175,13 @@ class Window(ABC):
     def slide(self, committed: Tokens) -> None:
         """Drop that audio from the window, together with its committed tokens. They stay committed."""
 
+    def drop(self, committed: Tokens, count: int) -> None:
+        """Drop the first `count` committed tokens of the window, and the audio before those that stay.
+
+        It is called only if the session gives `Need.LEAVING`. 0 < count <= the committed tokens in the window.
+        """
+        raise NotImplementedError(f"{type(self).__name__} gives Need.LEAVING, so it needs a method 'drop'")
+
 
 class Model(Protocol):
     """A loaded model. It serves every language pair that it knows."""

@@ -299,7 +299,8 @@ class Stream(Pushed):
         samples, self._pending = self._pending[:count], self._pending[count:]
         yield from steps_of(self.session.extend(samples, final))
         traits = self.session.traits
-        if self.pace is None and not traits.any_length and self.session.length > LONG_SECONDS * traits.sample_rate:
+        any_length = traits.any_length or Need.LEAVING in self.decoding.segment.needs
+        if self.pace is None and not any_length and self.session.length > LONG_SECONDS * traits.sample_rate:
             _warn_of_long_utterance()
         if Need.AUDIO in self.decoding.read.needs and not final:
             yield from steps_of(self._reading.hear(samples))
@@ -388,14 +389,23 @@ class Stream(Pushed):
             return list(self.session.end_times(tokens))
 
     def _make_room(self) -> None:
-        """Move a full window. The words of the audio that leaves are committed: without it they would be lost."""
+        """Move a full window. The words of the audio that leaves are committed: without it they would be lost.
+
+        Of a window that is not full, SEGMENT says what leaves.
+        """
         window = self._window
-        if window is None or (spoken := window.leaving(self._best)) is None:
+        if window is None:
             return
-        self._check_kept(spoken)
-        self._committed = max(spoken, self._committed, key=len)
-        ends = self._end_times()
-        window.slide(self._committed)
+        if (spoken := window.leaving(self._best)) is not None:
+            self._check_kept(spoken)
+            self._committed = max(spoken, self._committed, key=len)
+            ends = self._end_times()
+            window.slide(self._committed)
+        elif dropped := self.decoding.segment.dropped(self._committed[window.evicted :], self._words):
+            ends = self._end_times()
+            window.drop(self._committed, dropped)
+        else:
+            return
         self._ends += ends[: window.evicted - len(self._ends)]
 
     def _write(self, final: bool = False) -> None:

@@ -151,6 +151,13 @@ class WindowedSession(AudioSession, Window):
         self._leave(len(prefix), min(end, since - self._offset), committed)
         self._hidden = len(self._evicted)  # a model repeats an invented text that it is shown
 
+    def drop(self, committed: Tokens, count: int) -> None:
+        """The text that leaves is not shown any more. A word's audio begins where that of the word before ends."""
+        end = self._end_times(self._in_window(committed))[count - 1]
+        if end > 0:  # if not, the words would be translated again
+            self._leave(count, round(end * SAMPLE_RATE), committed)
+            self._hidden = len(self._evicted)
+
     def _leave(self, tokens: int, samples: int, committed: Tokens) -> None:
         """Drop the first audio of the window, and so many of its committed tokens."""
         self._evicted = committed[: len(self._evicted) + tokens]

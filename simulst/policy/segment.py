@@ -1,16 +1,21 @@
-"""SEGMENT: whether a stream is one utterance, or is cut into utterances at its pauses."""
+"""SEGMENT: whether a stream is one utterance, is cut into utterances at its pauses, or loses its oldest audio."""
 
 from __future__ import annotations
 
 import math
+import re
 from dataclasses import dataclass
 from typing import Annotated
 
 from pydantic import Field
 
+from simulst.hypotheses import Tokens
+from simulst.needs import Need
 from simulst.policy.base import Options
+from simulst.words import Words
 
 LONGEST_SECONDS = 30.0  # the window of Whisper, and longer than most training sentences
+STRONG = re.compile(r"[.!?:;…。！？：；।؟۔][\"'”’»」』)\]]*$")  # a text that ends in strong punctuation
 
 
 @dataclass(frozen=True)
@@ -52,6 +57,10 @@ class Segmentation(Options):
     def history(self) -> History:
         """How much of the text before an utterance the model is shown."""
         return History()
+
+    def dropped(self, tokens: Tokens, words: Words) -> int:
+        """How many of the committed tokens in the window leave it after a step, with their audio."""
+        return 0
 
 
 @dataclass(frozen=True)
@@ -102,3 +111,40 @@ class Pause(Segmentation):
     @property
     def longest_seconds(self) -> float:
         return self.longest
+
+
+@dataclass(frozen=True)
+class Attention(Segmentation):
+    """The stream is one utterance that may be as long as you like (StreamAtt, Papi et al. 2024, section 3).
+
+    After each step, the newest committed words stay in the model's window, as the forced beginning of the next search.
+    The others leave it and are not shown to the model any more. All audio leaves before the first word that stays, by
+    the decoder's attention. A window that is full nevertheless is cut as with `none`.
+
+    words: so many words stay; characters for zh, ja, ...
+    sentence: the words of the last sentence stay, if these are fewer: those after the last strong punctuation
+        (. ! ? : ; ...) that has words after it.
+    restart: see Segmentation.
+    """
+
+    words: Annotated[int, Field(ge=1)] = 20
+    sentence: bool = False
+    restart: bool = True
+
+    label = "attention{words}{sentence:-sentence}{stays:-norestart}"
+    needs = frozenset({Need.LEAVING})
+
+    @property
+    def stays(self) -> bool:
+        return not self.restart
+
+    def dropped(self, tokens: Tokens, words: Words) -> int:
+        more = words.count_all(tokens) - self.words
+        places = [words.first(tokens, more)] if more > 0 else []
+        if self.sentence:
+            places += [
+                end
+                for end in words.ends(tokens)
+                if end < len(tokens) and STRONG.search(words.text(tokens[:end]).rstrip())
+            ]
+        return max(places, default=0)

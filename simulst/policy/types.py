@@ -30,5 +30,9 @@ COMMIT: dict[str, type[commit.Commit]] = {
     "local_agreement": commit.LocalAgreement,
     "shared_prefix": commit.SharedPrefix,
 }
-SEGMENT: dict[str, type[segment.Segmentation]] = {"none": segment.Whole, "pause": segment.Pause}
+SEGMENT: dict[str, type[segment.Segmentation]] = {
+    "none": segment.Whole,
+    "pause": segment.Pause,
+    "attention": segment.Attention,
+}
 LATE: dict[str, type[late.Late]] = {"wait": late.Wait, "skip": late.Skip}

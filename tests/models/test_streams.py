@@ -23,12 +23,14 @@ from simulst.audio.units import SAMPLE_RATE
 from simulst.audio.vad import CHUNK
 from simulst.calls import Batchable
 from simulst.config import LIVE
+from simulst.errors import SimulstError
 from simulst.meter import Meter
 from simulst.models import load_model
 from simulst.opening import Opening
+from simulst.policy.commit import Hold
 from simulst.policy.late import Wait
 from simulst.policy.read import Chunk
-from simulst.policy.segment import Pause, Whole
+from simulst.policy.segment import Attention, Pause, Whole
 from simulst.search import BeamSearch, JointBeamSearch, SearchOptions
 from simulst.session import Model, Session
 from simulst.stream import Stream
@@ -218,3 +220,32 @@ def test_streams_together(family: str, tmp_path: Path, monkeypatch: pytest.Monke
         scores = [[h.score for beam in one._beams for h in beam] for one in (stream, alone)]
         assert scores[0] == pytest.approx(scores[1], abs=1e-4)
     assert (max(batches, default=1) > 1) == (family != "cascade")
+
+
+@pytest.mark.parametrize("family", ["whisper", "huggingface"])
+def test_audio_that_the_kept_text_does_not_attend_to_leaves(family: str, tmp_path: Path) -> None:
+    """Any cut of the audio gives the same words, and none changes. The window holds no more than the model reads."""
+    build, source, target, search = FAMILIES[family]
+    model = build(tmp_path)
+    audio = np.random.default_rng(1).uniform(-0.3, 0.3, 40 * SAMPLE_RATE).astype(np.float32)
+    how = replace(HOW, commit=Hold(1), search=search, segment=Attention(2))
+    found, left = [], []
+    for cut in (3 * SAMPLE_RATE, audio.size):
+        stream: Any = open_stream(model, how, source, target)
+        for start in range(0, audio.size, cut):
+            before = stream.committed
+            stream.push(audio[start : start + cut])
+            assert stream.committed[: len(before)] == before
+            assert stream.session._audio.size <= 30 * SAMPLE_RATE
+            left.append(stream.session._offset)
+        stream.push(audio[:0], finished=True)
+        found.append([(word.text, word.delay_ms) for word in stream.emissions])
+    assert found[0] == found[1] and any(0 < offset < 30 * SAMPLE_RATE for offset in left[:9])
+
+
+@pytest.mark.parametrize("family", ["blockwise", "cascade"])
+def test_a_model_whose_audio_does_not_leave_so(family: str, tmp_path: Path) -> None:
+    build, source, target, search = FAMILIES[family]
+    how = replace(HOW, search=search, segment=Attention())
+    with pytest.raises(SimulstError, match=r"segment: attention needs a window .* write .segment: \{type: pause"):
+        open_stream(build(tmp_path), how, source, target)

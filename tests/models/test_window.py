@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Hashable, Sequence
 from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from simulst.audio.units import SAMPLE_RATE
@@ -19,6 +20,7 @@ from simulst.models.window import WindowedSession
 from simulst.opening import Opening
 from simulst.policy.commit import All, Commit, Hold, LocalAgreement
 from simulst.policy.read import Chunk
+from simulst.policy.segment import Attention
 from simulst.search import BeamSearch
 from simulst.session import find
 from simulst.stream import Stream
@@ -128,3 +130,57 @@ def test_of_a_sentence_only_what_commit_says_is_written_before_its_end(commit: C
     assert len(stream.committed) == kept
     stream.push(np.ones(SAMPLE_RATE, np.float32), finished=True)
     assert len(stream.committed) == 3
+
+
+class Hearing(Plain):
+    """Hears a token each half second, once it has ended; of the last `unsure` tokens it is not sure.
+
+    Of the audio in its window it writes only tokens that it is not shown, so audio that leaves late comes twice.
+    """
+
+    traits = Traits(frozenset({Need.LIBRARY_SEARCH, Need.END_TIMES, Need.LEAVING}))
+    unsure = 1
+    largest = 0  # samples in the window
+
+    def text(self, tokens: Tokens) -> str:
+        return "".join(f" {token}." if token % 7 == 0 else f" {token}" for token in tokens)
+
+    def search(self, committed: Tokens, *_: Any) -> Found:
+        self.largest = max(self.largest, self._audio.size)
+        heard = np.rint(100 * self._audio[: self._audio.size // HALF * HALF : HALF]).astype(int).tolist()
+        prefix = self._in_window(committed)
+        new = heard[len(prefix) :]
+        sure = max(0, len(new) - self.unsure)
+        return Found([Hypothesis((*committed, *new[:sure], *(token + 1000 for token in new[sure:])))])
+
+
+COMMITS = st.sampled_from([All(), Hold(1), Hold(2, whole_words=True), LocalAgreement(2), LocalAgreement(2, 3)])
+
+
+@settings(deadline=None, max_examples=60)
+@given(COMMITS, st.integers(1, 9), st.booleans(), st.lists(st.integers(1, 9000), min_size=1, max_size=3))
+def test_audio_leaves_with_its_words(commit: Commit, words: int, sentence: bool, cuts: list[int]) -> None:
+    """Any cut of the audio gives the same words, none comes twice or is lost, and the window stays small."""
+    samples = np.repeat(np.arange(1, 121, dtype=np.float32) / 100, HALF)  # a minute
+
+    def decoded(cuts: list[int]) -> Stream:
+        session = Hearing(Opening("en", "de"), 30.0)
+        session.unsure = 0 if isinstance(commit, All) else 1
+        stream = Stream(session, Decoding(Chunk(700), commit, segment=Attention(words, sentence)))
+        place = 0
+        for cut in itertools.cycle(cuts):
+            before = stream.committed
+            stream.push(samples[place : place + 100 * cut])
+            assert stream.committed[: len(before)] == before
+            place += 100 * cut
+            if place >= samples.size:
+                break
+        stream.push(samples[:0], finished=True)
+        return stream
+
+    one, other = decoded(cuts), decoded([samples.size // 100])
+    assert [(e.text, e.delay_ms) for e in one.emissions] == [(e.text, e.delay_ms) for e in other.emissions]
+    assert [token % 1000 for token in one.committed] == list(range(1, 121))
+    session: Any = one.session
+    assert session.largest <= (words + 9) * HALF
+    assert session.evicted >= 120 - words - 9

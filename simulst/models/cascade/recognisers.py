@@ -11,7 +11,7 @@ from simulst.config import Decoding, load_decoding, parse_decoding
 from simulst.errors import SimulstError
 from simulst.models.cascade.settings import beside
 from simulst.models.registry import check_languages, files_of_model, files_of_part, load_model
-from simulst.policy.segment import Whole
+from simulst.policy.segment import Attention, Whole
 from simulst.session import Model
 
 
@@ -58,9 +58,9 @@ class OwnModel(Recogniser):
             found = parse_decoding(self.decoding, str(path))
         else:
             found = load_decoding(beside(path, self.decoding))
-        if found.segment != Whole():
+        if not isinstance(found.segment, Attention) and found.segment != Whole():
             raise SimulstError(
-                f"{path}: a recogniser has no 'segment' of its own; write it in the run's configuration."
+                f"{path}: a recogniser's own 'segment' may be attention; write others in the run's configuration."
             )
         return found
 

@@ -45,7 +45,8 @@ class Cascade:
         """
         translation, source = self._translate(opening), opening.source
         known, part = opening.background.spoken, opening.meter.part("recogniser")
-        heard = Opening(source, source, part, known, restarts=opening.restarts, names=opening.names)
+        restarts = opening.restarts or self._decoding.segment.restart
+        heard = Opening(source, source, part, known, restarts=restarts, names=opening.names)
         session = self._recogniser.session(heard)
         stream = Stream(session, self._decoding, unit_of(source), load_model=load_model)
         return CascadeSession(opening, stream, translation, self._settings)

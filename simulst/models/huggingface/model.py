@@ -27,7 +27,7 @@ from simulst.search.terms import Terms
 from simulst.session import Traits, share_search
 
 BEAM = 5
-GIVES = frozenset({Need.STEPS, Need.INCREMENTAL, Need.KEPT_BEAM, Need.ATTENTION, Need.END_TIMES})
+GIVES = frozenset({Need.STEPS, Need.INCREMENTAL, Need.KEPT_BEAM, Need.ATTENTION, Need.END_TIMES, Need.LEAVING})
 MOST_SECONDS = 30.0  # of windows in a batch of the encoder; more take more time each on a CPU, whose caches are small
 
 

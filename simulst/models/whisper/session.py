@@ -50,7 +50,7 @@ class WhisperSession(WindowedSession):
     others: if the task is translation, those of transcription, and those of translation if English were spoken.
     """
 
-    traits = Traits(frozenset({Need.LIBRARY_SEARCH, Need.ATTENTION, Need.END_TIMES}))
+    traits = Traits(frozenset({Need.LIBRARY_SEARCH, Need.ATTENTION, Need.END_TIMES, Need.LEAVING}))
 
     def __init__(self, model: Network, opening: Opening, start: Tokens, others: tuple[Tokens, Tokens] | None) -> None:
         super().__init__(opening, WINDOW_SECONDS, model.tokens(opening.history))
