@@ -17,12 +17,13 @@ from simulst.config import Decoding
 from simulst.hypotheses import Found, Hypothesis, Tokens
 from simulst.meter import Memo, Meter
 from simulst.models.window import WindowedSession
+from simulst.needs import Need
 from simulst.opening import Opening
 from simulst.policy.commit import All, Commit, Hold, LocalAgreement
 from simulst.policy.read import Chunk
 from simulst.policy.segment import Attention
 from simulst.search import BeamSearch
-from simulst.session import find
+from simulst.session import Traits, find
 from simulst.stream import Stream
 
 HALF = SAMPLE_RATE // 2
