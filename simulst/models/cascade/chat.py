@@ -58,12 +58,14 @@ class Prompt:
     """The tokens of a chat, up to where the model's answer begins, and where its last message stands.
 
     begin, end: of its tokens, if they are asked for.
+    ends: the number of its characters up to the end of each of them.
     words: the word (character of zh, ja, ...) of each of them, counted from 0.
     """
 
     tokens: Tokens
     begin: int = 0
     end: int = 0
+    ends: tuple[int, ...] = ()
     words: tuple[int, ...] = ()
 
 
@@ -124,9 +126,10 @@ class Chat:
             )
         encoded = self.tokenizer(text, add_special_tokens=False, return_offsets_mapping=True)
         spans = enumerate(encoded["offset_mapping"])
-        places = [(place, end) for place, (first, end) in spans if first < last and end > begin]
-        words = tuple(max(1, len(split(text[begin : min(end, last)], unit))) - 1 for _, end in places)
-        return Prompt(tuple(encoded["input_ids"]), places[0][0], places[-1][0] + 1, words)
+        places = [(place, min(end, last) - begin) for place, (first, end) in spans if first < last and end > begin]
+        ends = tuple(end for _, end in places)
+        words = tuple(max(1, len(split(sentence[:end], unit))) - 1 for end in ends)
+        return Prompt(tuple(encoded["input_ids"]), places[0][0], places[-1][0] + 1, ends, words)
 
     def _rendered(self, messages: list[dict[str, str]]) -> str:
         # Models that may think before they answer are told not to; other templates do not look at it.

@@ -12,6 +12,7 @@ from simulst.hypotheses import Beam, Hypothesis, Tokens
 from simulst.models.base import check_device
 from simulst.models.cascade.settings import beside
 from simulst.models.cascade.translators import MORE_TOKENS, TOKENS_PER_TOKEN, Opener, Past, Translation, Translator
+from simulst.models.heads import Seen, ends_of
 from simulst.models.window import warn_of_full_context
 from simulst.needs import Need
 from simulst.opening import Opening
@@ -45,9 +46,10 @@ class HuggingFaceText(Translator):
         """Raises SimulstError: no such model, or none that turns text into text."""
         import torch
 
+        from simulst.models.huggingface.alignment import heads_beside
         from simulst.models.huggingface.architectures import Architecture
         from simulst.models.huggingface.attention import attend_by_steps
-        from simulst.models.huggingface.decoder import read_last_only
+        from simulst.models.huggingface.decoder import read_last_only, sizes_of
         from simulst.models.huggingface.folder import find_folder
         from simulst.models.huggingface.loading import quiet, read_model, read_tokenizer
         from simulst.models.huggingface.options import HuggingFaceOptions
@@ -74,6 +76,7 @@ class HuggingFaceText(Translator):
         attend_by_steps(model)
         torch.set_num_threads(cores)
         parts = Architecture(place, model, None, tokenizer, HuggingFaceOptions(device=self.device))
+        parts.alignment_heads = heads_beside(folder, *sizes_of(model))
         return lambda opening: TextTranslation(parts, opening)
 
 
@@ -122,6 +125,19 @@ class TextTranslation(Translation):
         from simulst.models.huggingface.decoder import SteppedDecoder
 
         parts = self._parts
+        ids = self._ids(sentence)
+        frames = yield from ask(EncodeText(parts.model, ids))
+        decoder = SteppedDecoder(parts.model, self._prompt, parts.never, parts.never_first)
+        most = min(options.length_ratio * len(ids) + MORE_TOKENS, parts.positions - len(self._prompt))
+        terms = parts.terms(self._opening.background, options, self._opening.target)
+        bounded = replace(options, max_length_ratio=most / len(ids))
+        search = JointSearch(decoder, bounded, parts.eos, parts.eos, terms=terms, alignment_heads=parts.alignment_heads)
+        search.append(frames)
+        return search
+
+    def _ids(self, sentence: str) -> list[int]:
+        """The tokens that the encoder reads. Raises SimulstError: they are too many."""
+        parts = self._parts
         if self._front:
             ids = [*self._front, *parts.tokenizer.encode(sentence, add_special_tokens=False), parts.eos]
         else:
@@ -132,14 +148,25 @@ class TextTranslation(Translation):
                 f"{parts.path}: a text has {len(ids)} tokens, but the model reads {parts.positions}; let sentences be "
                 "shorter (most_words)."
             )
-        frames = yield from ask(EncodeText(parts.model, ids))
-        decoder = SteppedDecoder(parts.model, self._prompt, parts.never, parts.never_first)
-        most = min(options.length_ratio * len(ids) + MORE_TOKENS, parts.positions - len(self._prompt))
-        terms = parts.terms(self._opening.background, options, self._opening.target)
-        bounded = replace(options, max_length_ratio=most / len(ids))
-        search = JointSearch(decoder, bounded, parts.eos, parts.eos, terms=terms)
-        search.append(frames)
-        return search
+        return ids
+
+    def seen(self, source: str, target: str) -> Seen:
+        """See `Translation.seen`."""
+        from simulst.models.huggingface.decoder import SteppedDecoder
+
+        parts, ids = self._parts, self._ids(source)
+        tokens = parts.tokens(target, self._opening.target)
+        if (size := len(self._prompt) + len(tokens)) > parts.positions:
+            raise SimulstError(
+                f"{parts.path}: a translation has {size} tokens, but the model reads {parts.positions}; leave long "
+                "pairs out."
+            )
+        decoder = SteppedDecoder(parts.model, self._prompt)
+        memory = decoder.memory()
+        memory.append(EncodeText(parts.model, ids).answer())
+        special = parts.tokenizer.all_special_ids
+        places = ends_of(lambda part: parts.tokenizer.decode(part, skip_special_tokens=True), tuple(ids), special)
+        return Seen(decoder.spoken(tokens, memory).cpu().numpy(), places, ends_of(parts.text, tokens))
 
 
 @dataclass(frozen=True)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
@@ -14,6 +15,7 @@ from simulst.models.base import check_device
 from simulst.models.cascade.chat import REMEDY, Chat, ChatOptions, Prompt
 from simulst.models.cascade.settings import beside
 from simulst.models.cascade.translators import MORE_TOKENS, TOKENS_PER_TOKEN, Opener, Past, Translation
+from simulst.models.heads import Seen, ends_of
 from simulst.models.window import warn_of_full_context
 from simulst.needs import Need
 from simulst.opening import Opening
@@ -194,6 +196,33 @@ class LLMTranslation(Translation):
             return [Hypothesis(prefix)]
         self._draft = Draft((chat.tokens, options), beam[0], watch.shown.search, watch.shown.attention)
         return self._draft.cut(len(prefix), stop)
+
+    def seen(self, source: str, target: str) -> Seen:
+        """See `Translation.seen`."""
+        import torch
+
+        from simulst.models.huggingface.attention_rows import Wanted
+        from simulst.models.huggingface.causal import CausalDecoder
+
+        loaded, known = self._loaded, self._opening
+        if not loaded.shows_attention:
+            raise SimulstError(f"{loaded.path}: this model does not show its attention; take another one.")
+        messages = self._options.messages(*known.languages, source, (), known.background)
+        chat, tokens = loaded.placed(messages, unit_of(known.source)), loaded.spelled(target)
+        if (size := len(chat.tokens) + len(tokens)) > self._positions:
+            raise SimulstError(
+                f"{loaded.path}: a chat and its answer have {size} tokens, but the model reads {self._positions}; "
+                "leave long pairs out."
+            )
+        layers, heads = loaded.sizes
+        pairs = tuple(itertools.product(range(layers), range(heads)))
+        wanted = Wanted(pairs, chat.begin, chat.end, len(chat.tokens) - 1)
+        decoder = CausalDecoder(loaded.model, chat.tokens, loaded.ends, loaded.never, None, wanted)
+        read = torch.tensor([decoder.eos, *tokens[:-1]], device=loaded.model.device)
+        attention = decoder.prefill(read, decoder.memory(), attention=True)[1].attention
+        assert attention is not None
+        weights = attention[:, 0].unflatten(0, (layers, heads)).cpu().numpy()
+        return Seen(weights, chat.ends, ends_of(loaded.text, tokens))
 
     def _over(self, chat: Prompt, sentence: str, options: JointBeamSearch, heads: HeadPairs) -> JointSearch:
         about = chat.tokens, options, heads

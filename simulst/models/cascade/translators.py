@@ -10,8 +10,10 @@ from pathlib import Path
 import numpy as np
 
 from simulst.calls import Steps, Threaded, Turns, ask
+from simulst.errors import SimulstError
 from simulst.hypotheses import Beam, Hypothesis, Tokens
 from simulst.languages import unit_of
+from simulst.models.heads import Seen
 from simulst.opening import Opening
 from simulst.policy.stop import Stopping, end_of
 from simulst.search import BeamSearch, SearchOptions
@@ -51,6 +53,13 @@ class Translation(ABC):
     @abstractmethod
     def text(self, tokens: Tokens) -> str:
         """Plain text of the tokens of one or several sentences."""
+
+    def seen(self, source: str, target: str) -> Seen:
+        """Attention to a sentence while a given translation is written.
+
+        Raises SimulstError: it is not shown; the texts are too long.
+        """
+        raise SimulstError("this translator shows no attention; give one of type llm or huggingface.")
 
 
 Opener = Callable[[Opening], Translation]

@@ -1,0 +1,237 @@
+"""Which heads of a decoder align its text with the source: those whose attention most often meets an aligned place.
+
+The score of a head is the share of tokens at which it attends most to a place that is aligned with them (as in
+Whisper's and AlignAtt4LLM's choice of heads, arXiv 2606.03967).
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any, Protocol
+
+import numpy as np
+
+from simulst.errors import SimulstError
+from simulst.files.folder import write_atomically
+from simulst.hypotheses import Tokens
+from simulst.policy.context import HeadPairs
+
+SPLITS = 100  # pairs are divided in half so often
+Span = tuple[int, int]
+
+
+@dataclass(frozen=True)
+class Aligned:
+    """A text and its translation, with the characters from and to which each word goes.
+
+    links: for each pair of aligned words, the number of the source's and of the target's.
+    """
+
+    source: str
+    target: str
+    source_words: Sequence[Span]
+    target_words: Sequence[Span]
+    links: Sequence[tuple[int, int]]
+
+
+@dataclass(frozen=True)
+class Seen:
+    """What a decoder attends to while it writes a text.
+
+    weights: (layers, heads, tokens, places), when each token is chosen.
+    places: for each place of the source, the number of characters up to its end; -1: it is none of the text.
+    tokens: the same of the target's tokens.
+    """
+
+    weights: np.ndarray
+    places: Sequence[int]
+    tokens: Sequence[int]
+
+
+class Shows(Protocol):
+    """What shows its attention to a text."""
+
+    def seen(self, source: str, target: str) -> Seen:
+        """While it writes a given translation. Raises SimulstError: the texts are too long."""
+
+
+@dataclass(frozen=True)
+class Ranking:
+    """What `simulst models heads` writes beside a model.
+
+    heads: the best, best first: layer and number.
+    scores: of each, the share of tokens at which it meets an aligned word.
+    mean: the same of the mean of all of them.
+    pairs, tokens: of how many pairs and tokens.
+    same: of the best heads of one half of the pairs, the share that is among the best of the other half.
+    other: the score of one half's best heads on the other half.
+    """
+
+    heads: HeadPairs
+    scores: Sequence[float]
+    mean: float
+    pairs: int
+    tokens: int
+    same: float
+    other: float
+
+    def write(self, path: Path) -> None:
+        """As JSON."""
+        write_atomically(path, json.dumps(asdict(self), indent=1) + "\n")
+
+
+def ends_of(text: Callable[[Tokens], str], tokens: Tokens, special: Sequence[int] = ()) -> list[int]:
+    """For each token, the number of characters of a text up to its end; -1: it is a special one."""
+    lengths = [len(text(tokens[:end])) for end in range(1, len(tokens) + 1)]
+    return [-1 if token in special else length for token, length in zip(tokens, lengths, strict=True)]
+
+
+def rank(model: Shows, pairs: Sequence[Aligned], count: int) -> Ranking:
+    """The best `count` heads. Raises SimulstError: nothing is aligned; there are fewer heads."""
+    found = [_met(model.seen(pair.source, pair.target), pair) for pair in pairs]
+    kept = [(weights, good) for weights, good in found if len(good)]
+    if len(kept) < 2:
+        raise SimulstError(
+            f"{len(kept)} pairs have aligned words; give 2 or more to find heads (60 are a good number)."
+        )
+    layers, heads = kept[0][0].shape[:2]
+    if count > layers * heads:
+        raise SimulstError(f"the model has {layers * heads} heads; choose {count} of them with a smaller --count.")
+    hits = np.array([_hits(weights, good).reshape(-1) for weights, good in kept])  # (pairs, heads)
+    sizes = np.array([len(good) for _, good in kept])
+    best = _best(hits, count)
+    chosen = [divmod(int(number), heads) for number in best]
+    where = [list(part) for part in zip(*chosen, strict=True)]
+    together = sum(int(_hits(weights[where[0], where[1]].mean(0), good)) for weights, good in kept)
+    same, other = _halves(hits, sizes, count)
+    scores = [round(float(score), 4) for score in hits.sum(0)[best] / sizes.sum()]
+    total = int(sizes.sum())
+    return Ranking(chosen, scores, round(together / total, 4), len(kept), total, round(same, 4), round(other, 4))
+
+
+def _met(seen: Seen, pair: Aligned) -> tuple[np.ndarray, np.ndarray]:
+    """Of the tokens of aligned words: their weights, (layers, heads, tokens, places), and which places are right."""
+    places, tokens = (
+        np.array([[begin < end <= last for begin, last in words] for end in ends]).reshape(len(ends), len(words))
+        for ends, words in ((seen.places, pair.source_words), (seen.tokens, pair.target_words))
+    )
+    links = np.zeros((len(pair.source_words), len(pair.target_words)), dtype=bool)
+    for source, target in pair.links:
+        links[source, target] = True
+    good = (places @ links @ tokens.T).T  # of booleans: (tokens, places)
+    counted = good.any(1)
+    return seen.weights[:, :, counted], good[counted]
+
+
+def _hits(weights: np.ndarray, good: np.ndarray) -> np.ndarray:
+    """(..., tokens, places), (tokens, places) → at how many tokens the greatest weight is right, (...)."""
+    return good[np.arange(len(good)), weights.argmax(-1)].sum(-1)
+
+
+def _best(hits: np.ndarray, count: int) -> np.ndarray:
+    return np.argsort(-hits.sum(0), kind="stable")[:count]
+
+
+def _halves(hits: np.ndarray, sizes: np.ndarray, count: int) -> tuple[float, float]:
+    """See `Ranking.same` and `Ranking.other`: means over random halves."""
+    random, same, other = np.random.default_rng(0), [], []
+    for _ in range(SPLITS):
+        order = random.permutation(len(hits))
+        one, two = order[: len(order) // 2], order[len(order) // 2 :]
+        best = _best(hits[one], count)
+        same.append(len(np.intersect1d(best, _best(hits[two], count))) / count)
+        other.append(hits[two][:, best].sum() / count / sizes[two].sum())
+    return float(np.mean(same)), float(np.mean(other))
+
+
+# ---- pairs with word alignments ----
+
+
+def read_pairs(path: Path) -> list[Aligned]:
+    """Of JSON: a list of mappings with `source_words`, `target_words` and `alignments`.
+
+    An alignment is [source, target], or a mapping with `source_span` and `target_span`, each [first, last + 1]. With
+    `source_text` and `target_text`, the words are found in these texts; without them, spaces stand between words.
+
+    Raises SimulstError: another kind of file; a number beyond the words; words that are not in the text.
+    """
+    try:
+        rows = [_row(row) for row in json.loads(path.read_text(encoding="utf-8"))]
+    except FileNotFoundError:
+        raise SimulstError(f"{path}: no such file; give pairs with word alignments.") from None
+    except (ValueError, KeyError, TypeError, AttributeError) as error:
+        raise SimulstError(
+            f"{path}: not a list of pairs with source_words, target_words and alignments ({type(error).__name__}: "
+            f"{error}); see docs/huggingface.md."
+        ) from error
+    return [_aligned(*row, f"{path}: pair {number}") for number, row in enumerate(rows, start=1)]
+
+
+def _row(row: dict[str, Any]) -> tuple[str, str, list[str], list[str], list[tuple[int, int]]]:
+    """Texts, words and links of a pair."""
+    source, target = ([*map(str, row[f"{side}_words"])] for side in ("source", "target"))
+    links = [link for each in row["alignments"] for link in _link(each)]
+    text, translation = row.get("source_text"), row.get("target_text")
+    return str(text or " ".join(source)), str(translation or " ".join(target)), source, target, links
+
+
+def _link(row: Any) -> list[tuple[int, int]]:
+    if isinstance(row, dict):
+        source, target = (range(*map(int, row[name])) for name in ("source_span", "target_span"))
+        return [(one, other) for one in source for other in target]
+    one, other = row
+    return [(int(one), int(other))]
+
+
+def read_pharaoh(links: Path, source: Path, target: Path) -> list[Aligned]:
+    """Of three text files with a line for each pair: "0-0 2-1", and the words of both sides between spaces.
+
+    Raises SimulstError: a file is missing; other numbers of lines; no alignment; a number beyond the words.
+    """
+    lines = []
+    for path in (links, source, target):
+        try:
+            lines.append(path.read_text(encoding="utf-8").splitlines())
+        except (FileNotFoundError, UnicodeDecodeError) as error:
+            raise SimulstError(f"{path}: cannot be read as text ({type(error).__name__}); give another file.") from None
+    if len({len(part) for part in lines}) > 1:
+        counts = ", ".join(f"{path} has {len(part)}" for path, part in zip((links, source, target), lines, strict=True))
+        raise SimulstError(f"the files of pairs must have a line for each pair; {counts}.")
+    found = []
+    for number, (linked, one, other) in enumerate(zip(*lines, strict=True), start=1):
+        try:
+            pairs = [(int(first), int(second)) for first, second in (link.split("-") for link in linked.split())]
+        except ValueError:
+            raise SimulstError(
+                f"{links}: line {number} is not in Pharaoh's format, such as '0-0 2-1': {linked!r:.60}."
+            ) from None
+        found.append(_aligned(one, other, one.split(), other.split(), pairs, f"{links}: line {number}"))
+    return found
+
+
+def _aligned(
+    source: str, target: str, source_words: list[str], target_words: list[str], links: list[tuple[int, int]], where: str
+) -> Aligned:
+    sides = (("source", source, source_words), ("target", target, target_words))
+    for (side, _, words), last in zip(sides, map(max, zip(*links, strict=True)) if links else (0, 0), strict=True):
+        if last >= max(1, len(words)) or any(number < 0 for link in links for number in link):
+            raise SimulstError(
+                f"{where}: the alignment names word {last} of the {side}, which has {len(words)}, counted from 0; give "
+                "the alignments of these words."
+            )
+    spans = []
+    for side, text, words in sides:
+        end = 0
+        spans.append(list[Span]())
+        for word in words:
+            begin = text.find(word, end)
+            if begin < 0:
+                raise SimulstError(
+                    f"{where}: the word '{word}' is not in the {side} after those before it; give the text's own words."
+                )
+            end = begin + len(word)
+            spans[-1].append((begin, end))
+    return Aligned(source, target, spans[0], spans[1], links)

@@ -1,0 +1,177 @@
+"""Which heads align: on attention that is made up, on tiny random models, and by the command."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import tiny_huggingface
+import torch
+import transformers
+import yaml
+from click.testing import CliRunner
+from hypothesis import given
+from hypothesis import strategies as st
+
+from simulst.commands.models import models
+from simulst.errors import SimulstError
+from simulst.models.cascade.loading import load_translator
+from simulst.models.heads import Aligned, Seen, rank, read_pairs, read_pharaoh
+from simulst.models.huggingface.alignment import heads_beside
+from simulst.opening import Opening
+
+PAIRS: list[dict[str, Any]] = [
+    {"source_words": ["the", "cat"], "target_words": ["die", "Katze"], "alignments": [[0, 0], [1, 1]]},
+    {
+        "source_text": "the dog sat.",
+        "target_text": "der Hund saß.",
+        "source_words": ["the", "dog", "sat", "."],
+        "target_words": ["der", "Hund", "saß", "."],
+        "alignments": [{"source_span": [0, 2], "target_span": [1, 2]}, {"source_span": [2, 3], "target_span": [2, 3]}],
+    },
+]
+
+
+class MadeUp:
+    """Tokens of one letter. Head 1 of layer 0 is always right, its neighbours in so many of ten pairs."""
+
+    right = ((0, 10), (3, 7))
+
+    def __init__(self) -> None:
+        self.asked = 0
+
+    def seen(self, source: str, target: str) -> Seen:
+        weights = np.zeros((2, 2, len(target), len(source)))
+        for layer, head in np.ndindex(2, 2):
+            for token in range(len(target)):
+                right = self.asked < self.right[layer][head]
+                weights[layer, head, token, -1 - token if right else token] = 1 + head
+        self.asked += 1
+        return Seen(weights, range(1, len(source) + 1), range(1, len(target) + 1))
+
+
+def test_the_best_heads() -> None:
+    """A translation from the last letter to the first."""
+    spans = [(number, number + 1) for number in range(4)]
+    pair = Aligned("abcd", "dcba", spans, spans, [(3 - number, number) for number in range(4)])
+    found = rank(MadeUp(), [pair] * 10, 2)
+    assert (found.heads, found.scores, found.pairs, found.tokens) == ([(0, 1), (1, 1)], [1.0, 0.7], 10, 40)
+    assert found.mean == 0.85  # where the two disagree, the first of the greatest is right at half of the tokens
+    assert 0.9 < found.same <= 1 and 0.8 < found.other < 0.9
+    assert rank(MadeUp(), [Aligned("abcd", "dcba", spans, spans, [(3, 0)])] * 10, 1).tokens == 10
+    with pytest.raises(SimulstError, match=r"the model has 4 heads; choose 5 of them with a smaller --count"):
+        rank(MadeUp(), [pair] * 2, 5)
+    with pytest.raises(SimulstError, match="1 pairs have aligned words; give 2 or more"):
+        rank(MadeUp(), [pair, Aligned("abcd", "dcba", spans, spans, [])], 1)
+
+
+def test_pairs_of_json(tmp_path: Path) -> None:
+    path = tmp_path / "pairs.json"
+    path.write_text(json.dumps(PAIRS))
+    first, second = read_pairs(path)
+    assert first == Aligned("the cat", "die Katze", [(0, 3), (4, 7)], [(0, 3), (4, 9)], [(0, 0), (1, 1)])
+    assert second.source_words == [(0, 3), (4, 7), (8, 11), (11, 12)] and second.links == [(0, 1), (1, 1), (2, 2)]
+
+
+def test_pairs_of_pharaoh(tmp_path: Path) -> None:
+    links, source, target = (tmp_path / name for name in ("links", "source", "target"))
+    for path, text in ((links, "0-0 1-1\n\n"), (source, "the cat\na\n"), (target, "die Katze\nein\n")):
+        path.write_text(text)
+    first, second = read_pharaoh(links, source, target)
+    assert first == Aligned("the cat", "die Katze", [(0, 3), (4, 7)], [(0, 3), (4, 9)], [(0, 0), (1, 1)])
+    assert second.links == []
+    for text, words in (
+        ("0-0 1-2\n\n", r"links: line 1: the alignment names word 2 of the target, which has 2, counted from 0"),
+        ("0-0 5-1\n\n", r"links: line 1: the alignment names word 5 of the source"),
+        ("0:0\n\n", r"links: line 1 is not in Pharaoh's format, such as '0-0 2-1': '0:0'"),
+        ("0-0\n", r"a line for each pair; .*links has 1, .*source has 2"),
+    ):
+        links.write_text(text)
+        with pytest.raises(SimulstError, match=words):
+            read_pharaoh(links, source, target)
+
+
+@pytest.mark.parametrize(
+    ("content", "words"),
+    [
+        ("{", "not a list of pairs with source_words"),
+        ('{"pairs": []}', "not a list of pairs"),
+        (json.dumps([{**PAIRS[0], "alignments": [[2, 0]]}]), "pair 1: the alignment names word 2 of the source"),
+        (json.dumps([{**PAIRS[0], "alignments": [["a", 0]]}]), "not a list of pairs"),
+        (json.dumps([{**PAIRS[0], "source_text": "The cat"}]), "pair 1: the word 'the' is not in the source"),
+    ],
+)
+def test_bad_pairs(content: str, words: str, tmp_path: Path) -> None:
+    (tmp_path / "pairs.json").write_text(content)
+    with pytest.raises(SimulstError, match=words):
+        read_pairs(tmp_path / "pairs.json")
+
+
+def translator(folder: Path, kind: str) -> dict[str, Any]:
+    if kind == "marian":
+        return {"type": "huggingface", "model": str(tiny_huggingface.write_text_model(folder / "m", kind))}
+    return {"type": "llm", "model": str(tiny_huggingface.write_language_model(folder / "m", kind))}
+
+
+@pytest.mark.parametrize("kind", ["llama", "qwen3", "marian"])
+def test_what_is_seen_is_what_the_library_shows(kind: str, tmp_path: Path) -> None:
+    ours: Any = load_translator(tmp_path / "c.yaml", translator(tmp_path, kind), 1)(Opening("en", "de"))
+    source, target = "the cat sat", "die Katze, ein Café"
+    seen = ours.seen(source, target)
+    load = getattr(transformers, f"AutoModelFor{'Seq2SeqLM' if kind == 'marian' else 'CausalLM'}").from_pretrained
+    model = load(tmp_path / "m", attn_implementation="eager").eval()
+    with torch.inference_mode():
+        if kind == "marian":
+            tokens = ours._parts.tokens(target, "de")
+            fed = torch.tensor([[*ours._prompt, *tokens[:-1]]])
+            about = model(input_ids=torch.tensor([ours._ids(source)]), decoder_input_ids=fed, output_attentions=True)
+            expected = torch.stack(about.cross_attentions)[:, 0]
+        else:
+            chat = ours._loaded.placed(ours._options.messages("en", "de", source, ()), "word")
+            tokens = ours._loaded.spelled(target)
+            fed = torch.tensor([[*chat.tokens, *tokens[:-1]]])
+            shown = torch.stack(model(input_ids=fed, output_attentions=True).attentions)[:, 0]
+            expected = shown[:, :, len(chat.tokens) - 1 :, chat.begin : chat.end]
+    np.testing.assert_allclose(seen.weights, expected, atol=1e-5)
+    assert seen.tokens[-1] == len(target) and len(seen.tokens) == len(tokens) == seen.weights.shape[2]
+    assert max(seen.places) == len(source) and len(seen.places) == seen.weights.shape[3]
+    assert (seen.places[-1] == -1) == (kind == "marian")  # <eos>
+    with pytest.raises(SimulstError, match="but the model reads"):
+        ours.seen(source, "die Katze " * 200)
+
+
+@pytest.mark.parametrize("kind", ["llama", "marian"])
+def test_the_command(kind: str, tmp_path: Path) -> None:
+    cascade = tmp_path / "cascade.yaml"
+    cascade.write_text(yaml.safe_dump({"recogniser": {"model": "x"}, "translator": translator(tmp_path, kind)}))
+    (tmp_path / "pairs.json").write_text(json.dumps(PAIRS * 4))
+    about = ["heads", "--model", str(cascade), "--source-lang", "en", "--target-lang", "de"]
+    about += ["--alignments", str(tmp_path / "pairs.json"), "--count", "2"]
+    ran = CliRunner().invoke(models, about, catch_exceptions=False)
+    assert ran.exit_code == 0, ran.output
+    assert "of 8 pairs attend most to an aligned word" in ran.output and "halves: " in ran.output
+    found = json.loads((tmp_path / "m/alignment_heads.json").read_text())
+    assert len(found["heads"]) == 2 and found["scores"] == sorted(found["scores"], reverse=True)
+    assert [list(pair) for pair in heads_beside(tmp_path / "m", 2, 2)] == found["heads"]
+    opened: Any = load_translator(cascade, {"type": "llm" if kind == "llama" else "huggingface", "model": "m"}, 1)
+    opened = opened(Opening("en", "de"))
+    used = opened._loaded.heads if kind == "llama" else opened._parts.alignment_heads
+    assert [list(pair) for pair in used] == found["heads"]
+    for wrong in (["--source", str(cascade)], ["--alignments", str(cascade)]):
+        with pytest.raises(SimulstError, match="stands with --source and --target"):
+            CliRunner().invoke(models, [*about, *wrong], catch_exceptions=False, standalone_mode=False)
+
+
+@given(st.permutations(range(6)))
+def test_the_order_of_pairs_changes_no_score(order: list[int]) -> None:
+    class Random:
+        def seen(self, source: str, target: str) -> Seen:
+            weights = np.random.default_rng(ord(source[0])).random((2, 3, len(target), len(source)))
+            return Seen(weights, range(1, len(source) + 1), range(1, len(target) + 1))
+
+    spans = [(number, number + 1) for number in range(3)]
+    links = [(number, number) for number in range(3)]
+    pairs = [Aligned(chr(97 + n) + "yz", "xyz", spans, spans, links) for n in range(6)]
+    one, other = rank(Random(), pairs, 3), rank(Random(), [pairs[n] for n in order], 3)
+    assert (one.heads, one.scores, one.mean) == (other.heads, other.scores, other.mean)
