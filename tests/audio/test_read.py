@@ -52,12 +52,6 @@ def test_any_format(tmp_path: Path, suffix: str, subtype: str) -> None:
     assert np.sqrt(np.mean(samples**2)) == pytest.approx(0.5 / np.sqrt(2), rel=0.05)
 
 
-def test_channels_are_averaged(tmp_path: Path) -> None:
-    left, right = tone(SAMPLE_RATE), np.zeros(SAMPLE_RATE // 2, np.float32)
-    samples = load_audio(write(tmp_path / "a.wav", np.stack([left, right], axis=1), subtype="FLOAT"))
-    np.testing.assert_allclose(samples, left / 2, atol=1e-7)
-
-
 @pytest.mark.parametrize("subtype", ["FLOAT", "DOUBLE"])
 @pytest.mark.parametrize("factor", [32768.0, 20.0, 1e30])
 def test_samples_of_another_unit_are_refused(tmp_path: Path, factor: float, subtype: str) -> None:

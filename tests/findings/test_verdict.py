@@ -197,13 +197,6 @@ def test_means_are_over_as_many_runs_of_each_kind(tmp_path: Path) -> None:
     assert found.reason.startswith("the runs are not of the same kinds")
 
 
-def test_a_pattern_without_a_slash_knows_no_folders(tmp_path: Path) -> None:
-    for label in ("LA-2_500", "LA-3_500"):
-        write_run(tmp_path / "LA-2_trial", label, references(9), wrong=0.1 if label[3] == "2" else 0.9)
-    [found] = decide([replace(BETTER, a=("LA-2_*",), b=("LA-3_*",))], [tmp_path], 1000)
-    assert (found.a, found.b, found.verdict) == (("LA-2_500",), ("LA-3_500",), "holds")
-
-
 def test_each_training_needs_the_runs(tmp_path: Path) -> None:
     for seed, labels in (("1", ("a", "b")), ("2", ("a",))):
         for label in labels:

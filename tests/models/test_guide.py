@@ -19,7 +19,6 @@ from fake import context_of
 
 from simulst.calls import Steps
 from simulst.config import Decoding
-from simulst.data.datadir import Utterance
 from simulst.errors import SimulstError
 from simulst.meter import Memo, Meter
 from simulst.models import load_model
@@ -32,8 +31,6 @@ from simulst.policy.commit import All, LocalAgreement
 from simulst.policy.ctc_guide import CTCGuide, Guided, GuidedCharacters
 from simulst.policy.read import Chunk
 from simulst.policy.stop import AnyOf, EndOfSentence, MaxTokens, Stop
-from simulst.runs.folder import RunFolder
-from simulst.runs.task import Task
 from simulst.search import IBWBS, BeamSearch, JointBeamSearch
 from simulst.session import Model
 from simulst.stream import Stream
@@ -245,19 +242,3 @@ def test_the_guides_checkpoint(full: ESPnet, guide: str) -> None:
 def test_languages_without_spaces(guide: str, unit: str, kind: type[Guided]) -> None:
     context = context_of(words=Words(str, unit), languages=("es", "en"), load_model=load_model)
     assert type(CTCGuide(guide, 0.0).open(context)) is kind
-
-
-def test_a_run_knows_its_guide(tmp_path: Path) -> None:
-    """Trained again, the guide is another one, and the run is not resumed."""
-    tiny_espnet.write(tmp_path, "contextual_block_transformer")
-    guide = tmp_path / "exp" / "st"
-    how = Decoding(Chunk(1000), All(whole_words=True), CTCGuide(str(guide), 0.0), raw={"read": {"type": "chunk"}})
-    utterance = Utterance("one", tmp_path / "one.wav", "reference")
-    run = RunFolder.read(tmp_path / "run", how, Task("large", "es", "en"), "weights", [utterance])
-    (tmp_path / "run").mkdir()
-    run.begin()
-    assert RunFolder.read(run.path, how, Task("large", "es", "en"), "weights", [utterance]).config == run.config
-    weights = torch.load(guide / "valid.acc.ave.pth")
-    torch.save({name: weight + 1 for name, weight in weights.items()}, guide / "valid.acc.ave.pth")
-    with pytest.raises(SimulstError, match="run: holds a run of another predictor or guide under the same name"):
-        RunFolder.read(run.path, how, Task("large", "es", "en"), "weights", [utterance])

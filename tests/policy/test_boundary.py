@@ -59,26 +59,6 @@ def stream(threshold: float, predictor: str = "p.pth", frames: int = 100, memo: 
     return Stream(model.session(Opening("es", "en", Meter(memo))), how)
 
 
-@pytest.mark.parametrize(
-    ("threshold", "reads"),
-    [
-        (0.0, [1000, 2000, 3000, 4000, 5000, 5700]),
-        (0.2, [2000, 3000, 4000, 5000, 5700]),
-        (0.3, [3000, 4000, 5000, 5700]),
-        (0.5, [3000, 4000, 5700]),
-        (1.0, [4000, 5700]),
-    ],
-)
-def test_boundaries(scripted: Scripted, threshold: float, reads: list[float]) -> None:
-    """At the pieces whose share reaches the threshold, and at the end; all is committed, but whole words leave."""
-    audio = np.arange(5.7 * RATE, dtype=np.float32) / (6 * RATE)
-    one = stream(threshold)
-    one.push(audio, finished=True)
-    assert one.reads == reads
-    assert len(one.committed) == 5700 // 200
-    np.testing.assert_array_equal(np.stack(scripted.heard), audio[: 5 * RATE].reshape(5, RATE))
-
-
 def test_the_predictor_runs_once_for_all_thresholds(scripted: Scripted) -> None:
     memo, audio = Memo(), np.zeros(5 * RATE + 1, dtype=np.float32)
     for threshold in (0.5, 0.0, 1.0):
@@ -89,16 +69,6 @@ def test_the_predictor_runs_once_for_all_thresholds(scripted: Scripted) -> None:
     scripted.heard.clear()
     other.push(audio[: 48 * 160])
     assert len(scripted.heard) == 1
-
-
-def test_streams_of_one_memo_may_take_turns(scripted: Scripted) -> None:
-    memo = Memo()
-    first, second = stream(0.5, memo=memo), stream(0.0, memo=memo)
-    for _ in range(11):
-        for one in (first, second):
-            one.push(np.zeros(RATE // 2, dtype=np.float32))
-    assert (first.reads, second.reads) == ([3000, 4000], [1000, 2000, 3000, 4000, 5000])
-    assert len(scripted.heard) == 5
 
 
 @pytest.fixture(scope="module")

@@ -52,10 +52,6 @@ def test_offline_waits_for_the_end() -> None:
         (WaitKAtTestTime(1), [280, 560, 840, 1120]),
         (WaitKAtTestTime(3), [840, 1120, 1400, 1680]),
         (WaitKAtTestTime(2, 500), [1000, 1500, 2000, 2500]),
-        # g(t) of Nguyen et al. 2021, times 10 ms, before the source's end.
-        (WaitStride(100, 10), [1000, 1100, 1200, 1300]),
-        (WaitStride(100, 20), [1000, 1200, 1400, 1600]),
-        (WaitStride(200, 10), [2000, 2100, 2200, 2300]),
         (Boundary(0.5, "p"), [1000, 2000, 3000, 4000]),
         (Boundary(0.5, "p", 48), [480, 960, 1440, 1920]),
     ],
@@ -102,7 +98,6 @@ def test_bad_options(make: Callable[[], Read], message: str) -> None:
 
 def test_wait_k_is_that_of_the_model() -> None:
     read = WaitK(3, 320, name="FT")
-    assert (read.label, read.curve) == ("wait-3-320ms-FT", "wait-k-320ms-FT")
     trained_wait = (3, 320.0, 1)
     assert positions(read, 3, trained_wait=trained_wait) == positions(WaitKAtTestTime(3, 320), 3) == [960, 1280, 1600]
     with pytest.raises(SimulstError, match=r"read: wait_k is for models that were trained for it; .*test_time_wait_k"):

@@ -41,23 +41,6 @@ def literal(frames: int, ends: list[int], tau: int) -> list[list[int]]:
     return prefixes
 
 
-@pytest.mark.parametrize(
-    ("frames", "ends", "labels"),
-    [
-        (600, [200, 500], (0, 1, 0, 0, 1)),  # the paper's example; negatives at 100, 300 and 400
-        (601, [200, 500], (0, 1, 0, 0, 1, 0)),  # and one after the last pair
-        (500, [200, 500], (0, 1, 0, 0)),  # nobody asks at the utterance's end
-        (500, [200], (0, 1, 0, 0)),
-        (731, [], (0, 0, 0, 0, 0, 0, 0)),
-        (100, [], ()),
-        (99, [], ()),
-        (0, [], ()),
-    ],
-)
-def test_labels_by_hand(frames: int, ends: list[int], labels: tuple[int, ...]) -> None:
-    assert piece_labels(frames, ends, 100) == labels
-
-
 @given(st.integers(0, 60), st.sets(st.integers(1, 15)), st.sampled_from([4, 8]))
 def test_a_prefix_has_the_beginning_of_the_longest_ones_labels(frames: int, pieces: set[int], tau: int) -> None:
     ends = [tau * j for j in sorted(pieces) if tau * j < frames]

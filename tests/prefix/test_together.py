@@ -3,19 +3,17 @@
 import math
 from collections.abc import Sequence
 
-import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from tiny_search import EOS, SIZE, WIDTH, Tiny
 
 from simulst.calls import Steps
-from simulst.errors import SimulstError
 from simulst.hypotheses import Hypothesis, Tokens
 from simulst.models.espnet.network.decoder import CachedDecoder
 from simulst.prefix.align import Hopeless
 from simulst.search import JointBeamSearch
-from simulst.search.beam import JointSearch, Read, joint_beam_search
+from simulst.search.beam import JointSearch, joint_beam_search
 from simulst.streams.driver import Driver
 
 utterances = st.lists(
@@ -144,49 +142,3 @@ def test_prefixes_longer_than_the_room_are_left_as_they_are() -> None:
     options = JointBeamSearch(beam=2, ctc_weight=0.0)
     frames = [tiny.memory(0, 3), torch.zeros(0, WIDTH)]
     assert found_together(tiny, frames, [(1, 2, 3, 4), (5,)], options) == [(1, 2, 3, 4), (5,)]
-
-
-def test_the_decoder_batched_equals_the_decoder() -> None:
-    tiny = Tiny(3)
-    decoder = CachedDecoder(tiny.decoder)
-    frames = [tiny.memory(seed, count) for seed, count in ((1, 4), (2, 9))]
-    prefixes = [(EOS, 3), (EOS, 5, 6, 7)]
-    memories = [decoder.memory() for _ in frames]
-    for memory, one in zip(memories, frames, strict=True):
-        memory.append(one)
-    log_p, states = decoder.read_together(
-        [Read(torch.tensor(prefix), None, memory, True) for prefix, memory in zip(prefixes, memories, strict=True)]
-    )
-    tokens, both = torch.tensor([[8, 9], [10, 11]]), torch.tensor([0, 0])
-    third = Read(torch.tensor((EOS, 1, 2)), None, memories[0], False)  # one begins while the others go on
-    steps = [Read(tokens[row], states[row][both], memories[row], row == 1) for row in range(2)]
-    more, after = decoder.read_together([steps[0], third, steps[1]])
-    for row, (memory, prefix) in enumerate(zip(memories, prefixes, strict=True)):
-        expected, read = decoder.prefill(torch.tensor(prefix), memory, attention=True)
-        torch.testing.assert_close(log_p[row : row + 1], expected, atol=1e-5, rtol=1e-5)
-        torch.testing.assert_close(states[row].attention, read.attention, atol=1e-5, rtol=1e-5)
-        expected, read = decoder.step(tokens[row], read[both], memory, attention=row == 1)
-        torch.testing.assert_close(more[3 * row : 3 * row + 2], expected, atol=1e-5, rtol=1e-5)
-        if row == 1:
-            torch.testing.assert_close(after[2].attention, read.attention, atol=1e-5, rtol=1e-5)
-    expected, _ = decoder.prefill(third.tokens, memories[0])
-    torch.testing.assert_close(more[2:3], expected, atol=1e-5, rtol=1e-5)
-
-
-def test_one_of_many_is_not_a_number() -> None:
-    """It ends with its error, and the others find what they find alone."""
-    tiny = Tiny(0)
-    decoder, driver, options = CachedDecoder(tiny.decoder), Driver(math.inf), JointBeamSearch(ctc_weight=0.0)
-    frames = [tiny.memory(1, 5), tiny.memory(0, 3) * torch.nan, tiny.memory(2, 7)]
-    found = []
-    for one in frames:
-        search = JointSearch(decoder, options, EOS, EOS)
-        search.append(one)
-        found.append(driver.run(joint_beam_search(search, ())))
-    driver.finish()
-    with pytest.raises(SimulstError, match="NaN"):
-        found[1].result()
-    for place in (0, 2):
-        expected = tiny.search(frames[place], options)
-        assert [h.tokens for h in found[place].result()] == [h.tokens for h in expected]
-        assert [h.score for h in found[place].result()] == pytest.approx([h.score for h in expected], abs=1e-4)

@@ -15,12 +15,10 @@ from fake import Asks, opened
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 from scripted import END, A, B, C, D, Script
-from tiny_search import EOS, SIZE, Tiny
+from tiny_search import EOS, Tiny
 
 logging.disable(logging.WARNING)
 from espnet.nets.batch_beam_search_online import BatchBeamSearchOnline  # noqa: E402
-from espnet.nets.scorers.ctc import CTCPrefixScorer  # noqa: E402
-from espnet.nets.scorers.length_bonus import LengthBonus  # noqa: E402
 
 logging.disable(logging.NOTSET)
 
@@ -77,19 +75,8 @@ def ours(model: Tiny, memory: torch.Tensor, options: BWBS, keep: Callable[[Beam]
 
 
 def espnet(model: Tiny, memory: torch.Tensor, options: BWBS, incremental: bool) -> list[tuple[Tokens, float]]:
-    w = 0.3 if options.ctc_weight is None else options.ctc_weight
     search = BatchBeamSearchOnline(
-        scorers={
-            "decoder": model.decoder,
-            "ctc": CTCPrefixScorer(model.ctc, EOS),
-            "length_bonus": LengthBonus(SIZE),
-        },
-        weights={"decoder": 1 - w, "ctc": w, "length_bonus": options.length_bonus or 0.0},
-        beam_size=options.beam,
-        vocab_size=SIZE,
-        sos=EOS,
-        eos=EOS,
-        pre_beam_score_key="full",
+        **model.for_espnet(options),
         disable_repetition_detection=not options.repetition,
         incremental_decode=incremental,
     )

@@ -21,7 +21,7 @@ from simulst.calls import run_alone  # noqa: E402
 from simulst.hypotheses import Beam, Tokens  # noqa: E402
 from simulst.models.espnet.network.decoder import CachedDecoder  # noqa: E402
 from simulst.policy.stop import MaxTokens  # noqa: E402
-from simulst.search import JointBeamSearch  # noqa: E402
+from simulst.search import JointBeamSearch, JointOptions  # noqa: E402
 from simulst.search.beam import JointSearch, joint_beam_search  # noqa: E402
 
 WIDTH, SIZE = 16, 20
@@ -59,22 +59,25 @@ class Tiny:
 
     def espnet(self, memory: torch.Tensor, options: JointBeamSearch, max_length_ratio: float = 0.0) -> list[Any]:
         """Texts and scores as ESPnet's st_inference finds them."""
+        with torch.no_grad():
+            found = BatchBeamSearch(**self.for_espnet(options))(memory, maxlenratio=max_length_ratio)
+        # ESPnet keeps impossible hypotheses with a score of -1e10. Our search drops them.
+        texts = [(tuple(t for t in h.yseq.tolist() if t != EOS), float(h.score)) for h in found]
+        return [(text, score) for text, score in texts if score > -1e8]
+
+    def for_espnet(self, options: JointOptions) -> dict[str, Any]:
+        """What makes one of ESPnet's searches."""
         w = 0.3 if options.ctc_weight is None else options.ctc_weight
-        search = BatchBeamSearch(
-            scorers={
+        return {
+            "scorers": {
                 "decoder": self.decoder,
                 "ctc": CTCPrefixScorer(self.ctc, EOS),
                 "length_bonus": LengthBonus(SIZE),
             },
-            weights={"decoder": 1 - w, "ctc": w, "length_bonus": options.length_bonus or 0.0},
-            beam_size=options.beam,
-            vocab_size=SIZE,
-            sos=EOS,
-            eos=EOS,
-            pre_beam_score_key="full",
-        )
-        with torch.no_grad():
-            found = search(memory, maxlenratio=max_length_ratio)
-        # ESPnet keeps impossible hypotheses with a score of -1e10. Our search drops them.
-        texts = [(tuple(t for t in h.yseq.tolist() if t != EOS), float(h.score)) for h in found]
-        return [(text, score) for text, score in texts if score > -1e8]
+            "weights": {"decoder": 1 - w, "ctc": w, "length_bonus": options.length_bonus or 0.0},
+            "beam_size": options.beam,
+            "vocab_size": SIZE,
+            "sos": EOS,
+            "eos": EOS,
+            "pre_beam_score_key": "full",
+        }

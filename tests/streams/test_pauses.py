@@ -127,30 +127,6 @@ def test_utterances_are_those_of_the_whole_audio(
     assert streams[0].reads == streams[1].reads == streams[2].reads
 
 
-def test_a_pause_ends_the_utterance_as_soon_as_it_is_long_enough() -> None:
-    """0.2 s: 6 chunks are too few, with the 7th all words leave."""
-    how = Decoding(Offline(), All())
-    for quiet, delays in ((6, set()), (7, {70 * 32.0})):
-        stream = segmented(model(), how, PAUSE)
-        stream.push(audio(0, 63 * CHUNK, quiet * CHUNK))
-        assert {e.delay_ms for e in stream.emissions} == delays
-
-
-def test_a_short_pause_stays_in_the_utterance(monkeypatch: pytest.MonkeyPatch) -> None:
-    samples = audio(0, 20 * CHUNK, 5 * CHUNK, 20 * CHUNK)
-    stream = segmented(model(), Decoding(Chunk(100), All()), PAUSE)
-    heard: list[np.ndarray] = []
-
-    def listen(session: FakeSession, new: np.ndarray, final: bool = False) -> None:
-        heard.append(new)
-        extend(session, new, final)
-
-    extend = FakeSession.extend
-    monkeypatch.setattr(FakeSession, "extend", listen)
-    decode(stream, samples, [777, 12345])
-    np.testing.assert_array_equal(np.concatenate(heard), samples)
-
-
 @pytest.mark.parametrize("seconds", [0, 0.001, 3, 40])
 def test_silence_has_no_words(seconds: float) -> None:
     for samples in (np.zeros(round(seconds * RATE), np.float32), audio(8000, 4 * CHUNK - 400, 8000, 400, 9000)):
@@ -162,17 +138,6 @@ def test_silence_has_no_words(seconds: float) -> None:
 def held(stream: SegmentedStream) -> int:
     """Samples that wait for a step, in the stream and in its utterance."""
     return stream._audio.size + (0 if stream._utterance is None else stream._utterance._pending.size)
-
-
-def test_old_audio_is_let_go() -> None:
-    stream = segmented(model(), Decoding(Chunk(500), All()), PAUSE)
-    for _ in range(50):
-        stream.push(audio(5000, 16000, 9000, 3000))
-        assert held(stream) <= CHUNK + max(BEFORE, PAUSE * RATE + CHUNK) + LEAST_SPEECH + RATE // 2
-    assert len(stream.segments) > 40
-    for _ in range(30):
-        stream.push(audio(0, 16000))
-        assert held(stream) <= 3 * CHUNK + RATE // 2
 
 
 def test_computation_is_counted_once_and_charged_to_all(clock: SimpleNamespace) -> None:

@@ -230,13 +230,6 @@ def interrupted(path: Path) -> None:
     raise KeyboardInterrupt
 
 
-def test_the_same_batches_are_measured_in_each_process() -> None:
-    """Also if several examples have the same length."""
-    seconds = [1.0, 2.0] * 8
-    assert list(Batches(seconds, 4.0)) == list(Batches(seconds, 4.0))
-    assert sorted(index for batch in Batches(seconds, 4.0) for index in batch) == list(range(16))
-
-
 def test_accumulated_batches_are_one_batch(
     corpus: Path, begin: Callable[[str], Path], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -284,6 +277,7 @@ def test_processes_share_the_batches(lengths: list[int], processes: int) -> None
     whole = Batches(lengths, 9.0, seed=1)
     shares = [Batches(lengths, 9.0, 1, (number, processes)) for number in range(processes)]
     lists = [list(share) for share in shares]
+    assert sorted(index for batch in whole for index in batch) == list(range(len(lengths)))
     assert {len(one) for one in lists} == {len(share) for share in shares} == {-(-len(whole) // processes)}
     assert {tuple(batch) for one in lists for batch in one} == {tuple(batch) for batch in whole}
 
