@@ -9,10 +9,12 @@ import numpy as np
 import yaml
 
 from simulst.calls import run_alone
+from simulst.config import parse_decoding
 from simulst.hypotheses import Beam, Found, Hypothesis, Tokens
 from simulst.models.cascade.translators import Translation
 from simulst.opening import Opening
 from simulst.session import Session
+from simulst.streams import open_stream
 
 RATE = 16000
 STEP = RATE // 5
@@ -84,3 +86,13 @@ def write(folder: Path, translator: dict[str, Any], say: str, **settings: Any) -
 
     path.write_text(yaml.safe_dump(content))
     return path
+
+
+def streamed(model: Any, say: str, cut: int, **policy: Any) -> list[tuple[str, float]]:
+    """What a stream writes, and when, of a text that comes in pieces of `cut` samples."""
+    decoding = parse_decoding({"read": {"type": "chunk", "ms": 400}, **policy}, "test")
+    stream, samples = open_stream(model, decoding, "en", "de"), audio(say)
+    for start in range(0, len(samples), cut):
+        stream.push(samples[start : start + cut])
+    stream.push(samples[:0], finished=True)
+    return [(word.text, word.delay_ms) for word in stream.emissions]

@@ -14,7 +14,6 @@ import tiny_huggingface
 from fake import opened as opened_stop
 
 from simulst.background import Background
-from simulst.config import parse_decoding
 from simulst.errors import SimulstError
 from simulst.models import digest_of_weights, load_model
 from simulst.models.cascade.ctranslate2 import CTranslate2Text, Source, Translate, most_tokens
@@ -23,7 +22,6 @@ from simulst.models.cascade.llm import LLM
 from simulst.opening import Opening
 from simulst.policy.stop import MaxTokens
 from simulst.search import BeamSearch, JointBeamSearch
-from simulst.streams import open_stream
 
 SENTENCE = "the cat sat on the mat"
 SAY = "The cat sat. On the mat it sat and the dog"
@@ -179,16 +177,8 @@ COMMITS = (
 @pytest.mark.parametrize("kind", ["marian", "qwen3"])
 def test_streams(commit: dict[str, Any], kind: str, folders: dict[str, tuple[Path, Path]], tmp_path: Path) -> None:
     model = load_model(speaker.write(tmp_path, {"type": "ctranslate2", "model": str(folders[kind][1])}, SAY))
-    decoding = parse_decoding({"read": {"type": "chunk", "ms": 400}, "commit": commit}, "test")
-    found = []
-    for cut in (3200, 20000):
-        stream = open_stream(model, decoding, "en", "de")
-        samples = speaker.audio(SAY)
-        for start in range(0, len(samples), cut):
-            stream.push(samples[start : start + cut])
-        stream.push(samples[:0], finished=True)
-        found.append([(e.text, e.delay_ms) for e in stream.emissions])
-    assert found[0] == found[1] and found[0]
+    first, second = (speaker.streamed(model, SAY, cut, commit=commit) for cut in (3200, 20000))
+    assert first == second and first
 
 
 def test_bad_models(folders: dict[str, tuple[Path, Path]], tmp_path: Path) -> None:

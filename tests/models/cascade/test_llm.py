@@ -1,7 +1,6 @@
 """Tiny random language models that chat, behind a recogniser."""
 
 import math
-from collections.abc import Hashable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -11,8 +10,6 @@ import speaker
 import tiny_huggingface
 import torch
 import transformers
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
 from simulst.background import Background
 from simulst.config import parse_decoding
@@ -20,11 +17,10 @@ from simulst.errors import SimulstError
 from simulst.models import load_model
 from simulst.models.cascade.llm import LLM
 from simulst.models.huggingface.attention import STEPPED
-from simulst.models.huggingface.causal import CausalDecoder, Kept, _is_batched
+from simulst.models.huggingface.causal import CausalDecoder, _is_batched
 from simulst.models.window import warn_of_full_context
 from simulst.opening import Opening
 from simulst.search import JointBeamSearch
-from simulst.search.beam import Read
 from simulst.streams import open_stream
 from simulst.streams.driver import Driver
 
@@ -61,32 +57,6 @@ def test_greedy_search_is_the_librarys(kind: str, folders: dict[str, Path]) -> N
     assert list(best.tokens[: len(theirs)]) == theirs and len(theirs) > 3
 
 
-@pytest.mark.parametrize("kind", KINDS)
-def test_a_cache_that_is_cut_back(kind: str, folders: dict[str, Path]) -> None:
-    """Logits after what other sentences have left are those of a run from scratch; less is read."""
-    loaded = translation(folders[kind])._loaded
-    sos = torch.tensor([0])
-
-    def log_p(text: str, prefix: list[int], known: Kept | None) -> tuple[torch.Tensor, Kept]:
-        decoder = CausalDecoder(loaded.model, loaded.spelled(text), loaded.ends, loaded.never, known)
-        memory = decoder.memory()
-        found, state = decoder.prefill(torch.cat([sos, torch.tensor(prefix, dtype=torch.int64)]), memory)
-        more, _ = decoder.step(found.argmax(-1), state, memory)
-        return torch.cat([found, more]), memory
-
-    known: Kept | None = None
-    for text, prefix in (
-        ("the cat sat", [5, 6, 7]),
-        ("the cat", [5, 6]),
-        ("the cat and the dog", []),
-        ("the cat", [9]),
-    ):
-        fresh, _ = log_p(text, prefix, None)
-        again, known = log_p(text, prefix, known)
-        assert torch.allclose(again.exp(), fresh.exp(), atol=1e-5)
-        assert (again.isinf() == fresh.isinf()).all()
-
-
 def test_what_is_known_is_not_read_again(folders: dict[str, Path], monkeypatch: pytest.MonkeyPatch) -> None:
     ours = translation(folders["llama"])
     model, read = ours._loaded.model, []
@@ -101,44 +71,11 @@ def test_what_is_known_is_not_read_again(folders: dict[str, Path], monkeypatch: 
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("commit", [{"type": "local_agreement", "n": 2}, {"type": "hold", "n": 2}], ids=("la", "hold"))
 def test_streams(kind: str, commit: dict[str, Any], folders: dict[str, Path], tmp_path: Path) -> None:
-    """The text does not depend on how audio is cut; sentences are spaced; a second stream is not disturbed."""
+    """The text does not depend on how audio is cut."""
     path = speaker.write(tmp_path, {"type": "llm", "model": str(folders[kind]), "history": 1}, SAY)
     model = load_model(path)
-    decoding = parse_decoding({"read": {"type": "chunk", "ms": 400}, "commit": commit}, "test")
-    streams = [open_stream(model, decoding, "en", "de") for _ in range(2)]
-    samples = speaker.audio(SAY)
-    for cut, stream in zip((3200, 20000), streams, strict=True):
-        for start in range(0, len(samples), cut):
-            stream.push(samples[start : start + cut])
-        stream.push(samples[:0], finished=True)
-    first, second = ([(e.text, e.delay_ms) for e in stream.emissions] for stream in streams)
+    first, second = (speaker.streamed(model, SAY, cut, commit=commit) for cut in (3200, 20000))
     assert first == second and first
-
-
-@settings(max_examples=20)
-@given(
-    st.sampled_from(KINDS),
-    st.lists(st.tuples(st.integers(0, 9), st.integers(1, 3)), min_size=2, max_size=4),  # tokens before, hypotheses
-)
-def test_several_searches_at_once(folders: dict[str, Path], kind: str, searches: list[tuple[int, int]]) -> None:
-    """As each alone, whatever was read before; nothing is changed, so that they can be answered again."""
-    loaded = translation(folders[kind])._loaded
-    keys, reads, alone = set[Hashable](), [], []
-    for length, count in searches:
-        decoder = CausalDecoder(loaded.model, loaded.spelled("the cat sat"), loaded.ends, loaded.never)
-        memory = decoder.memory()
-        before = decoder.prefill(torch.arange(10, 11 + length), memory)[1]
-        state = decoder.step(torch.arange(8, 8 + count), before[torch.zeros(count, dtype=torch.int64)], memory)[1]
-        assert decoder.together(1, decoder.start(), memory) is decoder.together(2, state, memory) is None
-        keys.add(decoder.together(1, state, memory))
-        reads.append(Read(torch.arange(20, 20 + count), state, memory, False))
-        alone.append(decoder.step(reads[-1].tokens, state, memory))
-    assert len(keys) == 1 and None not in keys
-    for _ in range(2):
-        log_p, states = decoder.read_together(reads)
-        torch.testing.assert_close(log_p, torch.cat([one for one, _ in alone]), atol=1e-4, rtol=1e-4)
-        for found, (_, expected) in zip(states, alone, strict=True):
-            torch.testing.assert_close(found.pairs, expected.pairs, atol=1e-4, rtol=1e-4)
 
 
 @pytest.mark.parametrize(

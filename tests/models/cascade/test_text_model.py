@@ -94,16 +94,9 @@ def test_a_translation_goes_on_from_its_beginning(kind: str, folders: dict[str, 
 def test_policies(policy: dict[str, Any], folders: dict[str, Path], tmp_path: Path) -> None:
     say = "The cat sat. On the mat it sat and the dog"
     path = speaker.write(tmp_path, {"type": "huggingface", "model": str(folders["marian"])}, say)
-    model, found = load_model(path), []
-    for cut in (3200, 20000):
-        decoding = parse_decoding({"read": {"type": "chunk", "ms": 400}, **policy}, "test")
-        stream = open_stream(model, decoding, "en", "de")
-        samples = speaker.audio(say)
-        for start in range(0, len(samples), cut):
-            stream.push(samples[start : start + cut])
-        stream.push(samples[:0], finished=True)
-        found.append([(e.text, e.delay_ms) for e in stream.emissions])
-    assert found[0] == found[1] and found[0]
+    model = load_model(path)
+    first, second = (speaker.streamed(model, say, cut, **policy) for cut in (3200, 20000))
+    assert first == second and first
 
 
 def test_a_text_that_is_too_long(folders: dict[str, Path], tmp_path: Path) -> None:

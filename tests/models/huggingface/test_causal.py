@@ -1,5 +1,6 @@
-"""Attention rows of decoder-only models that read token by token: those of a full pass, whatever was read before."""
+"""Decoder-only models that read token by token: scores and attention of a full pass, whatever was read before."""
 
+from collections.abc import Hashable
 from typing import Any
 
 import pytest
@@ -16,6 +17,7 @@ from simulst.search.beam import Read
 
 KINDS = ("llama", "qwen3")
 HEADS = ((1, 0), (0, 1), (1, 1))
+close = torch.testing.assert_close
 
 
 @pytest.fixture(scope="module")
@@ -30,13 +32,14 @@ def loaded(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
     return models
 
 
-def full(model: Any, text: tuple[int, ...], wanted: Wanted) -> torch.Tensor:
-    """(heads, rows, span) of one pass over all tokens."""
+def full(model: Any, text: tuple[int, ...], wanted: Wanted) -> tuple[torch.Tensor, torch.Tensor]:
+    """log p (V,) after a text, where 2 and 3 end it and 4 is never written, and rows (heads, rows, span)."""
     with torch.inference_mode():
-        attention = model(input_ids=torch.tensor([text]), output_attentions=True).attentions
-    return torch.stack([attention[layer][0, head] for layer, head in wanted.heads])[
-        :, wanted.first :, wanted.begin : wanted.end
-    ]
+        output = model(input_ids=torch.tensor([text]), output_attentions=True)
+    p = output.logits[0, -1].softmax(-1)
+    p[2], p[3], p[4] = p[2] + p[3], 0, 0
+    rows = torch.stack([output.attentions[layer][0, head] for layer, head in wanted.heads])
+    return p.log(), rows[:, wanted.first :, wanted.begin : wanted.end]
 
 
 SOURCES = st.sampled_from([(5, 6, 7), (5, 6), (5, 6, 7, 8), (9,)])
@@ -47,29 +50,37 @@ SOURCES = st.sampled_from([(5, 6, 7), (5, 6), (5, 6, 7, 8), (9,)])
     st.sampled_from(KINDS),
     st.lists(st.tuples(SOURCES, st.lists(st.integers(5, 7), max_size=4).map(tuple), st.booleans()), max_size=4),
 )
-def test_rows_are_those_of_a_full_pass(
+def test_scores_and_rows_are_those_of_a_full_pass(
     loaded: dict[str, Any], kind: str, searches: list[tuple[tuple[int, ...], tuple[int, ...], bool]]
 ) -> None:
     """A chat about a source that changes, whose answer begins with a prefix: read at once, in steps, in batches."""
     model, known = loaded[kind], Kept()
-    reads, expected = [], []
+    keys, reads, expected = set[Hashable](), [], []
     for source, prefix, asked in [*searches, ((5, 6, 7), (5,), True)]:
         prompt = (8, 9, *source, 10)
         wanted = Wanted(HEADS, 2, 2 + len(source), len(prompt) - 1)
-        decoder = CausalDecoder(model, prompt, (2,), (), known, wanted)
+        decoder = CausalDecoder(model, prompt, (2, 3), (4,), known, wanted)
         known = memory = decoder.memory()
-        _, state = decoder.prefill(torch.tensor([0, *prefix]), memory, attention=asked)
+        first, state = decoder.prefill(torch.tensor([0, *prefix]), memory, attention=asked)
+        close(first[0], full(loaded[kind + "eager"], (*prompt, *prefix), wanted)[0], atol=1e-4, rtol=1e-4)
         assert (state.attention is not None) == asked
-        if not asked:
-            continue
         beam = state[torch.tensor([0, 0])]
-        _, stepped = decoder.step(torch.tensor([11, 12]), beam, memory, attention=True)
-        assert stepped.attention is not None
-        rows = [full(loaded[kind + "eager"], (*prompt, *prefix, token), wanted) for token in (11, 12)]
-        torch.testing.assert_close(stepped.attention, torch.stack(rows, 1), atol=1e-5, rtol=1e-4)
-        torch.testing.assert_close(stepped[torch.tensor([1])].attention, rows[1][:, None], atol=1e-5, rtol=1e-4)
-        reads.append(Read(torch.tensor([11, 12]), beam, memory, True))
-        expected.append(stepped.attention)
-    _, states = decoder.read_together([*reads, reads[0]._replace(attention=False)])
-    for one, attention in zip(states, [*expected, None], strict=True):
-        torch.testing.assert_close(one.attention, attention, atol=1e-5, rtol=1e-4)
+        assert decoder.together(1, decoder.start(), memory) is decoder.together(2, beam, memory) is None
+        keys.add(decoder.together(1, beam, memory))
+        log_p, stepped = decoder.step(torch.tensor([11, 12]), beam, memory, attention=asked)
+        texts = [(*prompt, *prefix, token) for token in (11, 12)]
+        scores, rows = zip(*(full(loaded[kind + "eager"], text, wanted) for text in texts), strict=True)
+        close(log_p, torch.stack(scores), atol=1e-4, rtol=1e-4)
+        if stepped.attention is not None:
+            close(stepped.attention, torch.stack(rows, 1), atol=1e-5, rtol=1e-4)
+            close(stepped[torch.tensor([1])].attention, rows[1][:, None], atol=1e-5, rtol=1e-4)
+        reads.append(Read(torch.tensor([11, 12]), beam, memory, asked))
+        expected.append((log_p, stepped))
+    assert len(keys) == 1 and None not in keys
+    for _ in range(2):  # nothing is changed, so that they can be answered again
+        log_p, states = decoder.read_together([*reads, reads[-1]._replace(attention=False)])
+        close(log_p, torch.cat([one for one, _ in [*expected, expected[-1]]]), atol=1e-4, rtol=1e-4)
+        assert states[-1].attention is None
+        for one, (_, alone) in zip(states, expected, strict=False):
+            close(one.pairs, alone.pairs, atol=1e-4, rtol=1e-4)
+            close(one.attention, alone.attention, atol=1e-5, rtol=1e-4)
