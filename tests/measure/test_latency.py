@@ -228,16 +228,3 @@ def test_rtf_sums_over_the_corpus() -> None:
     assert real_time_factor([unknown]) is None
     # The computation time of an utterance that wrote nothing counts, too, if it was logged.
     assert real_time_factor([log_entry([], 2000, "a", compute_ms=500)]) == pytest.approx(0.25)
-
-
-def test_empty_predictions_are_skipped_and_all_empty_is_none() -> None:
-    written = log_entry([1000, 2000], 2000, "a b", [1500, 2500])
-    nothing = log_entry([], 2000, "a b")
-    assert corpus_latency([written, nothing], "word") == corpus_latency([written], "word")
-    assert set(corpus_latency([nothing], "word").values()) == {None}
-
-
-def test_no_elapsed_times_leave_only_the_plain_metrics() -> None:
-    scores = corpus_latency([log_entry([1000, 2000], 2000, "a b")], "word")
-    assert scores["AL"] == pytest.approx(1000)
-    assert scores["AL_CA"] is None and scores["AL_steps_CA"] is None and scores["RTF"] is None

@@ -12,7 +12,6 @@ import sacrebleu
 from simuleval.evaluator.instance import LogInstance
 from simuleval.evaluator.scorers.latency_scorer import ALScorer, APScorer, DALScorer, LAALScorer
 
-from simulst.log import read_log
 from simulst.log.instance import Instance
 from simulst.measure import compare, score
 from simulst.show.scores import format_scores
@@ -117,12 +116,6 @@ def test_characters() -> None:
     # SimulEval counts the inner space of the reference: |Y*| = 5, ideal step 800, lags 1000, 1200, 1400, 1600.
     assert scores["AL"] == 1300.0
     assert "tok:zh" in scores["BLEU_signature"]
-
-
-def test_from_a_log_file(tmp_path) -> None:
-    path = tmp_path / "instances.log"
-    path.write_text("".join(instance.to_json() + "\n" for instance in log(TEXTS)), encoding="utf-8")
-    assert score(read_log(path)) == score(log(TEXTS))
 
 
 def test_compare_pairs_by_index() -> None:

@@ -108,14 +108,6 @@ def test_an_utterance_of_many_that_fails(data: Path, monkeypatch: pytest.MonkeyP
     assert len((data.parent / "out" / "instances.log").read_text().splitlines()) == COUNT - 1
 
 
-def test_a_run_in_a_sweep_is_that_run_alone(data: Path) -> None:
-    grids = [{"read": {"type": "offline"}, "commit": {"type": "all"}}, yaml.safe_load(LA2)]
-    (data.parent / "sweep.yaml").write_text(yaml.safe_dump(grids))
-    assert simulst(*command(data, "sweep", name="sweep"))[0] == 0
-    assert simulst(*command(data, "alone"))[0] == 0
-    assert timeless(data.parent / "sweep" / "LA-2_beam2_500ms") == timeless(data.parent / "alone")
-
-
 def test_a_larger_sweep_decodes_what_is_new(data: Path) -> None:
     note = data.parent / "note"
     args = command(data, "out", *options(log=note), name="sweep")

@@ -132,16 +132,6 @@ def test_refused_or_as_if_it_had_begun_so(data: Path, kept: int, half: bool, cha
             assert timeless(folder / "out") == timeless(folder / "fresh")
 
 
-def test_the_second_time_nothing_is_decoded(data: Path) -> None:
-    note = data.parent / "note"
-    args = command(data, "out", *options(log=note))
-    assert simulst(*args)[0] == 0
-    first = (data.parent / "out" / "instances.log").read_bytes()
-    assert simulst(*args)[0] == 0
-    assert len(note.read_text().split()) == COUNT
-    assert (data.parent / "out" / "instances.log").read_bytes() == first
-
-
 def test_killed_and_resumed(data: Path) -> None:
     note, log = data.parent / "note", data.parent / "out" / "instances.log"
     gate = data.parent / "gate"
@@ -189,36 +179,6 @@ def test_a_policy_of_the_users_that_changed_is_noticed(data: Path, monkeypatch: 
     status, _, error = simulst(*command(data, "out"))
     assert status == 1 and "another version of your policy under the same name" in sentence(error)
     assert simulst(*command(data, "out", "--force"))[0] == 0
-
-
-def test_what_a_policy_of_the_users_imports_is_noticed(data: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    helper = data.parent / "mine_helper.py"
-    helper.write_text("KEPT = 2\n")
-    (data.parent / "mine_alone2.py").write_text(
-        "from dataclasses import dataclass\nfrom mine_helper import KEPT\nfrom simulst.policy.commit import All\n"
-        "@dataclass(frozen=True)\nclass Mine(All):\n    pass\n"
-    )
-    monkeypatch.syspath_prepend(str(data.parent))
-    (data.parent / "la2.yaml").write_text("read: {type: chunk, ms: 500}\ncommit: {type: mine_alone2:Mine}\n")
-    assert simulst(*command(data, "out"))[0] == 0
-    assert simulst(*command(data, "out"))[0] == 0
-    helper.write_text("KEPT = 3\n")
-    status, _, error = simulst(*command(data, "out"))
-    assert status == 1 and "your policy under the same name (changed: mine_helper)" in sentence(error)
-    del sys.modules["mine_alone2"], sys.modules["mine_helper"]
-
-
-def test_a_model_that_was_trained_anew_is_noticed(data: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    note = data.parent / "note"
-    args = command(data, "out", *options(log=note))
-    monkeypatch.setattr(decode, "digest_of_weights", lambda path, options: "one")
-    assert simulst(*args)[0] == 0
-    monkeypatch.setattr(decode, "digest_of_weights", lambda path, options: "other")
-    status, _, error = simulst(*args)
-    assert status == 1 and "a run of another model under the same name" in sentence(error) and "--force" in error
-    assert simulst(*args, "--force")[0] == 0
-    assert Counter(note.read_text().split()) == {str(i): 2 for i in range(COUNT)}
-    assert len(read_log(data.parent / "out")) == COUNT
 
 
 def test_a_full_disk_keeps_what_is_whole(data: Path, small_disk: Path) -> None:

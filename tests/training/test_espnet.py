@@ -45,15 +45,6 @@ def test_complete_work_is_done_once(tmp_path: Path, config: Path) -> None:
     assert json.loads((out / RECORD).read_text())["complete"] is True
 
 
-def test_force_begins_anew(tmp_path: Path, config: Path) -> None:
-    out = tmp_path / "st"
-    command = program(out, "print('hello')")
-    run_espnet(command, out, config)
-    (out / "checkpoint.pth").write_text("old")
-    run_espnet(command, out, config, force=True)
-    assert calls(out) == 1 and not (out / "checkpoint.pth").exists()
-
-
 def test_a_failure_tells_the_last_words_and_the_same_command_goes_on(tmp_path: Path, config: Path) -> None:
     out = tmp_path / "st"
     out.mkdir()

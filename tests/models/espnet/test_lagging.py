@@ -19,7 +19,7 @@ from simulst.config import Decoding
 from simulst.errors import SimulstError
 from simulst.models import load_model
 from simulst.models.espnet.model import ESPnet
-from simulst.models.espnet.network.lagging import Lagging, lagging_of
+from simulst.models.espnet.network.lagging import lagging_of
 from simulst.opening import Opening
 from simulst.policy.commit import All
 from simulst.policy.read import Offline, WaitK
@@ -69,14 +69,6 @@ def taught(theirs: Any, audio: np.ndarray, tokens: list[int]) -> torch.Tensor:
         read = torch.tensor([[theirs.sos, *tokens]])
         logits, _ = theirs.decoder(frames, lengths, read, torch.tensor([read.shape[1]]))
     return torch.log_softmax(logits[0], -1)
-
-
-def test_the_mask_by_hand() -> None:
-    def drawn(lagging: Lagging) -> list[str]:
-        return ["".join("1" if one else "." for one in row) for row in lagging.visible(4, 12).tolist()]
-
-    assert drawn(Lagging(2, 120.0, 3)) == ["11111.......", "11111111....", "11111111111.", "111111111111"]
-    assert drawn(Lagging(2, 120.0, 3, 2)) == ["11111.......", "11111.......", "11111111....", "11111111...."]
 
 
 @pytest.mark.parametrize("layer", ["conv2d", "conv2d6"])
