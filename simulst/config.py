@@ -68,7 +68,10 @@ REMEDIES = {
     ("search", Need.LIBRARY_SEARCH): "write 'search: {type: joint_beam}'",
     ("search", Need.CTC): "write 'ctc_weight: 0.0' under search",
     ("commit", Need.END_TIMES): "write most_behind, which counts words",
-    ("segment", Need.LEAVING): "write 'segment: {type: pause, seconds: 0.5}'",
+    (
+        "segment",
+        Need.LEAVING,
+    ): "write 'segment: {type: pause, seconds: 0.5}', or give an ESPnet model the option window=30",
     ("stop", Need.CTC): "take another STOP, such as align_att",
     ("stop", Need.STEPS): "take another STOP, such as max_words, or none",
 }

@@ -5,16 +5,20 @@ It is counted in encoder frames. If the next block does not fit, the older half 
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+
+import torch
 
 from simulst.calls import Steps
 from simulst.hypotheses import Found, Tokens, without_end
 from simulst.models.espnet.encoding import BlockwiseEncoding
 from simulst.models.espnet.parts import Parts
 from simulst.models.espnet.session import ESPnetSession
+from simulst.needs import Need
 from simulst.opening import Opening
 from simulst.policy.stop import Stopping
 from simulst.search import SearchOptions
+from simulst.search.beam import mean_attention
 from simulst.session import Window
 
 
@@ -42,6 +46,7 @@ class WindowedESPnetSession(ESPnetSession, Window):
         assert model.blockwise is not None
         self._most, self._hop = model.window_frames, model.blockwise.hop_size
         self._steps: list[_Step] = []  # the steps whose frames are in the window
+        self.traits = replace(self.traits, gives=self.traits.gives | {Need.LEAVING})
 
     def search(self, committed: Tokens, options: SearchOptions, stop: Stopping | None) -> Steps[Found]:
         """The window keeps count of what was found."""
@@ -72,7 +77,24 @@ class WindowedESPnetSession(ESPnetSession, Window):
         """Drop the older half of the window, and the tokens that were found in it."""
         edge = self._first_kept()
         leaving = max([self.evicted, *(step.sure for step in self._steps if step.end <= edge)])
-        leaving = min(leaving, len(committed))  # what was sure need not have been committed
+        self._leave(edge, min(leaving, len(committed)), committed)  # what was sure need not have been committed
+
+    def drop(self, committed: Tokens, count: int) -> None:
+        """All parts leave before that one to which the first token that stays attends most."""
+        parts, decoder = self._encoding.parts, self._model.decoder
+        memory = decoder.memory()
+        for part in parts:
+            memory.append(part.frames)
+        read = (self._model.vocabulary.sos, *self._language, *committed[self.evicted : self.evicted + count])
+        _, state = decoder.prefill(torch.tensor(read, device=parts[0].frames.device), memory, attention=True)
+        assert state.attention is not None
+        frame = parts[0].first + int(mean_attention(state.attention)[0].argmax())
+        edge = max(part.first for part in parts if part.first <= frame)
+        if edge > parts[0].first:  # if not, the words would be translated again
+            self._leave(edge, self.evicted + count, committed)
+
+    def _leave(self, edge: int, leaving: int, committed: Tokens) -> None:
+        """Drop the frames before `edge`, and the first `leaving` tokens."""
         window = self._language + committed[self.evicted :]
         self._kept.slide(window, len(self._language), leaving - self.evicted)
         self._evicted = committed[:leaving]
