@@ -316,6 +316,20 @@ def test_families(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert list(families()) == sorted(_built_in())
 
 
+def test_a_family_that_fails_ends_no_other(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    wrong = "from brought import *\nimport dataclasses\ndef fails(path): raise TypeError('not me')\n"
+    wrong += "Wrong = dataclasses.replace(Mine, recognises=fails)\n"
+    place = brought(tmp_path, "family", monkeypatch, {"family.mine": "brought:Mine", "family.wrong": "wrong:Wrong"})
+    (place / "wrong.py").write_text(wrong)
+    (tmp_path / "a.mine").write_text("1")
+    with caplog.at_level("WARNING"):
+        load_model(tmp_path / "a.mine")
+        load_model(tmp_path / "a.mine")
+    assert caplog.text.count("the family 'wrong' of bringer fails for") == 1 and "TypeError: not me" in caplog.text
+
+
 def test_two_families_for_one_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     brought(tmp_path, "family", monkeypatch, {"family.mine": "brought:Mine", "family.same": "brought:Mine"})
     (tmp_path / "a.mine").write_text("1")

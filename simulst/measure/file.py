@@ -13,7 +13,7 @@ from typing import Any
 from simulst.errors import SimulstError
 from simulst.files.folder import is_read_only, write_atomically
 from simulst.log import LOG
-from simulst.measure.metric import OWN, Metric, metrics_in
+from simulst.measure.metric import OWN, Metric, is_of_its_code, metrics_in
 
 logger = logging.getLogger(__name__)
 
@@ -67,11 +67,11 @@ def write_scores(folder: Path, scores: dict[str, Any]) -> dict[str, Any]:
     In a folder where nothing can be written, the file stays, with a warning if it would change.
 
     COMET and metrics of one's own may take long, and not every command computes them. Earlier ones stay if they are of
-    this log and its references.
+    this log and its references, and if a metric's module is what it was.
     """
     earlier = _earlier(folder)
     if is_of_log(earlier, folder) and all(earlier.get(key) == scores.get(key) for key in ("sentences", "BLEU", "chrF")):
-        own = earlier.get(OWN) or {}
+        own = {key: one for key, one in (earlier.get(OWN) or {}).items() if is_of_its_code(one)}
         stays = ("COMET", *own)
         kept = {key: value for key, value in earlier.items() if key in stays or key.startswith(_parts(stays))}
         scores = {**kept, **scores}

@@ -6,14 +6,20 @@ my_module:TER` computes it; scores.json then describes it, so that whatever show
 
 from __future__ import annotations
 
+import functools
+import logging
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from typing import Any, Literal, get_args
 
 from simulst.errors import SimulstError
-from simulst.find import find
+from simulst.files.code import files_of_modules
+from simulst.files.folder import digest_of_files
+from simulst.find import find, modules_of
 from simulst.options import read_fields
+
+logger = logging.getLogger(__name__)
 
 Kind = Literal["quality", "lag", "other"]
 Better = Literal["higher", "lower", "neither"]
@@ -54,7 +60,7 @@ class Metric:
     read: READ's type without which tables do not show it. column: whether tables show it at all.
     corpus: how it is computed, by a metric of sacreBLEU's for the target language; then it has intervals and tests.
     segments: or else a function from the texts to the score of each sentence; their mean is the score.
-    path: the name by which a metric of one's own is found (simulst/find.py).
+    path: the name by which a metric of one's own is found (simulst/find.py). code: a digest of its module's files.
 
     Raises SimulstError: no key, no direction, or another word than these.
     """
@@ -74,6 +80,7 @@ class Metric:
     corpus: Callable[[str], Any] | None = None
     segments: Callable[[Texts], Sequence[float]] | None = None
     path: str = ""
+    code: str = ""
 
     def __post_init__(self) -> None:
         if not self.key.isidentifier():
@@ -175,10 +182,19 @@ def metrics_in(scores: Iterable[Mapping[str, Any]]) -> dict[str, Metric]:
     for one in scores:
         for key, described in (one.get(OWN) or {}).items():
             if key not in known:
+                if isinstance(described, dict) and not is_of_its_code(described):
+                    _warn_once(
+                        f"{described.get('path')} has changed since it gave scores of {key}; score the runs again."
+                    )
                 found = read_fields(_Described, described, f"scores.json: the metric {key}", "score the run again")
                 known[key] = Metric(key, **vars(found))
     kinds = get_args(Kind)
     return dict(sorted(known.items(), key=lambda item: kinds.index(item[1].kind)))
+
+
+@functools.cache
+def _warn_once(sentence: str) -> None:
+    logger.warning("%s", sentence)
 
 
 @dataclass(frozen=True)
@@ -192,6 +208,19 @@ class _Described:
     kind: Kind = "quality"
     interval: bool = True
     path: str = ""
+    code: str = ""
+
+
+def is_of_its_code(described: Mapping[str, Any]) -> bool:
+    """Whether a metric of one's own, as scores.json describes it, has the code that gave its score, if it is found."""
+    before, now = described.get("code", ""), _digest_of_code(str(described.get("path", "")))
+    return not before or now in ("", before)
+
+
+def _digest_of_code(path: str) -> str:
+    """A digest of the files of a metric's module, and of the user's modules that it imports; empty: none is found."""
+    files = [file for file in files_of_modules(modules_of(path, "metric")).values() if file.is_file()]
+    return digest_of_files(files) if files else ""
 
 
 def description(metric: Metric) -> dict[str, Any]:
@@ -213,7 +242,7 @@ def find_metrics(paths: Iterable[str]) -> tuple[Metric, ...]:
             )
         if metric.key in found or metric.key in KNOWN:
             raise SimulstError(f"{path}: there is another metric {metric.key}; give it another key.")
-        found[metric.key] = replace(metric, path=path)
+        found[metric.key] = replace(metric, path=path, code=_digest_of_code(path))
     return tuple(found.values())
 
 

@@ -12,6 +12,7 @@ import contextlib
 import functools
 import importlib
 import inspect
+import logging
 import pkgutil
 import sys
 from collections.abc import Iterable, Mapping
@@ -32,6 +33,8 @@ from simulst.models.base import Family
 from simulst.options import build_options
 from simulst.options import option_names as names_of
 from simulst.session import Model
+
+logger = logging.getLogger(__name__)
 
 
 def load_model(path: str | Path, cores: int = 0, /, **options: Any) -> Model:
@@ -172,7 +175,7 @@ def _family(path: str | Path) -> tuple[str, Family | None]:
     place, known = Path(path), families()
     if place.exists() and str(path) in offered("model"):
         raise SimulstError(f"{path}: here, and a model that a package offers; give the absolute path, or module:Name.")
-    found = [name for name, family in known.items() if family.recognises(place)]
+    found = [name for name, family in known.items() if _recognises(name, family, place)]
     # A folder may have a model in the forms of two families of ours.
     found = [name for name in found if name in _built_in()][:1] + [name for name in found if name not in _built_in()]
     if len(found) > 1:
@@ -184,6 +187,23 @@ def _family(path: str | Path) -> tuple[str, Family | None]:
         kinds = ", or ".join(family.looks_like for family in known.values())
         raise SimulstError(f"{path}: not a model that simulst knows; give {kinds}{_lacking(known)}.")
     return "", None
+
+
+def _recognises(name: str, family: Family, place: Path) -> bool:
+    """As the family says. What is wrong with a package's is told, and ends the opening of no other model."""
+    try:
+        return family.recognises(place)
+    except Exception as error:  # of any kind, as it is a package's code that runs
+        if name in _built_in():
+            raise
+        package = getattr(offered("family")[name][0].dist, "name", "a package")
+        _warn_once(f"the family '{name}' of {package} fails for {place} ({reason_of(error)}); update or uninstall it.")
+        return False
+
+
+@functools.cache
+def _warn_once(sentence: str) -> None:
+    logger.warning("%s", sentence)
 
 
 def _lacking(known: Iterable[str]) -> str:

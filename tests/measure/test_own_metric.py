@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import re
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -63,6 +64,8 @@ def own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     (tmp_path / "network_of_mine.py").write_text(NETWORK)
     torch.save({"w": torch.tensor([0.01, -0.05]), "b": torch.tensor(0.5)}, tmp_path / "metricx.pt")
     monkeypatch.syspath_prepend(str(tmp_path))
+    for module in ("edits_of_mine", "network_of_mine"):  # of another test
+        monkeypatch.delitem(sys.modules, module, raising=False)
     texts = references()
     for name, wrong, lag in (("good", 0.1, 1000.0), ("bad", 0.6, 1500.0)):
         score_run(write_run(tmp_path / "runs", name, texts, wrong, lag), "de", bootstrap=0)
@@ -112,12 +115,17 @@ def test_results_keep_what_a_metric_is(own: Path) -> None:
     assert report_of([own / "results/s.json"], Shown()).parts[0].head[5] == "TER"
 
 
-def test_a_score_of_ones_own_stays_with_its_log(own: Path) -> None:
+def test_a_score_of_ones_own_stays_with_its_log(own: Path, caplog: pytest.LogCaptureFixture) -> None:
     """As COMET does: it may take long."""
     run = own / "runs/good"
     simulst("runs", "score", run, "--target-lang", "de", "--metric", "edits_of_mine:TER")
     kept = json.loads((run / "scores.json").read_text())["TER"]
     assert score_run(run, "de", bootstrap=0)["TER"] == kept
+    (own / "edits_of_mine.py").write_text(EDITS + "# changed\n")
+    simulst("table", own / "runs")
+    assert "edits_of_mine:TER has changed since it gave scores of TER" in caplog.text
+    assert "TER" not in score_run(run, "de", bootstrap=0)
+    simulst("runs", "score", run, "--target-lang", "de", "--metric", "edits_of_mine:TER")
     log = run / "instances.log"
     log.write_text(log.read_text().replace('"prediction": "', '"prediction": "x', 1))
     assert "TER" not in score_run(run, "de", bootstrap=0)

@@ -61,6 +61,11 @@ from simulst.streams.driver import DriverThread
 SIZES = (84800, 33600, 46400)  # simulstream tells the end after the last chunk: no step lies there
 
 
+class Unopened(FakeModel):
+    def session(self, opening: Opening | None = None) -> FakeSession:
+        raise TypeError("no such thing")
+
+
 def ours(folder: Path, twice: bool = False, source: str = "es", target: str = "en", **options: Any) -> list[Instance]:
     """Our own runs. twice: simulstream's wav client sends the last 100 ms of each file twice."""
     instances = []
@@ -123,6 +128,22 @@ def test_streams_have_numbers_of_their_own() -> None:
         messages.end_of_stream()
         numbers.append(messages.client_id)
     assert len({*numbers, MessageProcessor(7, processor).client_id}) == 4
+
+
+@pytest.mark.parametrize(("before", "after"), [(48_000, 16_000), (8_000, 44_100)])
+def test_a_rate_that_changes_while_audio_is_kept_back(before: int, after: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What was sent before it keeps its length and its sound."""
+    processor, heard = build_speech_processor(SimpleNamespace(**FAKE)), list[np.ndarray]()
+    monkeypatch.setattr(processor, "process_chunk", lambda samples: (heard.append(samples), processor._output([]))[1])
+    messages = MessageProcessor(7, processor)
+    for rate in (before, after):
+        messages.process_metadata({"sample_rate": rate})
+        tone = 9000 * np.sin(2 * np.pi * 440 * np.arange(round(0.06 * rate)) / rate)
+        messages.process_speech(tone.astype("<i2").tobytes())
+    [samples] = heard
+    assert samples.size == pytest.approx(0.12 * 16000, abs=2)
+    crossings = np.flatnonzero(np.diff(np.signbit(samples[:960])))
+    assert np.diff(crossings) == pytest.approx(16000 / 880, abs=1.5)
 
 
 def test_inference_and_http_agree(tmp_path: Path) -> None:
@@ -764,6 +785,7 @@ def test_the_configurations_that_come_with_it() -> None:
         ({"model_options": {"wings": [1, {"a": 2}]}}, "no option 'wings'"),
         ({"speech_chunk": 1.0}, "no option 'speech_chunk'; it has type, model"),
         ({"speech_chunk_size": 0}, "'speech_chunk_size'.*greater than 0"),
+        ({"model": "test_simulstream:Unopened", "model_options": {}}, r"cannot be opened \(TypeError: no such thing"),
     ],
 )
 def test_bad_configurations_end_the_command(tmp_path: Path, change: dict[str, Any], message: str) -> None:
