@@ -46,8 +46,11 @@ def offered(decoding: Decoding, attention: bool) -> dict[str, dict[str, Any]]:
         if name is not None:
             found["commit"] = {"value": name, "choices": list(COMMITS)}
             found["n"] = _number(getattr(commit, "n", 2), N)
-    if isinstance(stop, AlignAtt) or (isinstance(stop, EndOfSentence) and attention):
-        found["frames"] = _number(stop.frames if isinstance(stop, AlignAtt) else 0, FRAMES)
+    frames = 0 if isinstance(stop, EndOfSentence) and attention else None
+    if isinstance(stop, AlignAtt):
+        frames = stop.frames  # None: it counts words
+    if frames is not None:
+        found["frames"] = _number(frames, FRAMES)
     return found
 
 
