@@ -8,7 +8,7 @@ from __future__ import annotations
 import argparse
 import hashlib
 import importlib.metadata
-import json
+import itertools
 import logging
 import sys
 import tempfile
@@ -72,42 +72,29 @@ def digest_of_audio(path: Path) -> str:
     return hashlib.sha256(as_int16(load_audio(path)).tobytes()).hexdigest()
 
 
-def steps_of(log: Path) -> list[tuple[str, float, tuple[str, ...], tuple[str, ...]]]:
-    """The steps of a simulstream log: recording, audio in s, new and deleted tokens.
+def difference(log: Path, again: Path, unit: str) -> Iterator[str]:
+    """A sentence on the first word in which two logs differ, if they do. Times of computation are not compared.
 
-    They are the lines that wrote something, and one of nothing where each recording begins.
-
-    Raises SimulstError: it can't be read.
+    Raises SimulstError: a log can't be read.
     """
-    names: dict[Any, str] = {}
-    found: list[tuple[str, float, tuple[str, ...], tuple[str, ...]]] = []
-    try:
-        for line in log.read_text(encoding="utf-8").removesuffix("\n").split("\n"):  # texts may hold U+2028
-            row = json.loads(line)
-            if "metadata" in row:
-                names[row["id"]] = recording_name(row["metadata"]["wav_name"])
-                found.append((names[row["id"]], 0.0, (), ()))
-            elif "generated_tokens" in row and (row["generated_tokens"] or row["deleted_tokens"]):
-                seconds = round(float(row["total_audio_processed"]), 3)
-                found.append((names[row["id"]], seconds, tuple(row["generated_tokens"]), tuple(row["deleted_tokens"])))
-    except (OSError, ValueError, KeyError, TypeError) as error:
-        raise SimulstError(f"{log}: is no log of simulstream ({error})") from error
-    return found
-
-
-def difference(log: Path, again: Path) -> Iterator[str]:
-    """A sentence on the first step in which two logs differ, if they do. Times of computation are not compared."""
-    claimed, found = steps_of(log), steps_of(again)
-    if claimed == found:
-        return
-    number = next((n for n, (one, other) in enumerate(zip(claimed, found, strict=False)) if one != other), None)
-    if number is None:
-        number = min(len(claimed), len(found))
-    one, other = (_step(steps[number]) if number < len(steps) else "nothing" for steps in (claimed, found))
-    yield (
-        f"{log.name}: step {number + 1} of {len(claimed)} is {one}, but the server wrote {other}; is it the log of "
-        "this configuration and model?"
+    claimed, found = (
+        {i.recording: [*zip(i.units(unit), i.delays, strict=True)] for i in read_log(one, unit)} for one in (log, again)
     )
+    for recording in dict.fromkeys((*claimed, *found)):
+        if claimed.get(recording) != found.get(recording):
+            pairs = itertools.zip_longest(claimed.get(recording, ()), found.get(recording, ()))
+            differing = ((n, *pair) for n, pair in enumerate(pairs, start=1) if pair[0] != pair[1])
+            number, one, other = next(differing, (1, None, None))  # one of them has not the recording
+            yield (
+                f"{log.name}: {unit} {number} of {recording} is {_named(one)}, but the server wrote {_named(other)}; "
+                "is it the log of this configuration and model?"
+            )
+            return
+
+
+def _named(written: tuple[str, float] | None) -> str:
+    """A unit and its delay in ms."""
+    return "nothing" if written is None else f"{written[0]!r} at {written[1] / 1000:g} s"
 
 
 def check_log(log: Path, again: Path, system: System, development: Path, verdict: Verdict) -> Iterator[str]:
@@ -116,7 +103,7 @@ def check_log(log: Path, again: Path, system: System, development: Path, verdict
     Another kind of processor rounds otherwise, so other words may follow there. They are told as such if their quality
     lies within the claimed intervals, and their lag proves the regime; else they are wrong there, too.
     """
-    for fault in difference(log, again):
+    for fault in difference(log, again, system.counted):
         here = kind(str(system.model_options.get("device", "cpu")))
         if system.processor == here:
             yield f"{fault} It was decoded on this kind of processor, with {system.threads} threads"
@@ -305,14 +292,6 @@ def _by_server(
     with serving(folder, image, command, port, work / "server.out") as process:
         run_inference(folder, proxy, languages, wavs, log, process)
     return log
-
-
-def _step(step: tuple[str, float, tuple[str, ...], tuple[str, ...]]) -> str:
-    recording, seconds, new, deleted = step
-    if not new and not deleted:
-        return f"the beginning of {recording}"
-    less = f", without {''.join(deleted)!r}" if deleted else ""
-    return f"{''.join(new)!r}{less} at {seconds:g} s of {recording}"
 
 
 def main() -> None:

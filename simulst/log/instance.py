@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import MISSING, asdict, dataclass, field, fields
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -97,21 +97,8 @@ class Instance:
 
     def to_json(self) -> str:
         """One line of the log, without optional fields that are not set."""
-        optional = (
-            "name",
-            "reads",
-            "writes",
-            "reference_tokens",
-            "compute_ms",
-            "waited_ms",
-            "audio",
-            "span",
-            "terms",
-            "segments",
-            "chunk_elapsed",
-            "skipped",
-        )
-        row = {key: value for key, value in asdict(self).items() if key not in optional or value}
+        required = {field.name for field in fields(self) if field.default is field.default_factory is MISSING}
+        row = {key: value for key, value in asdict(self).items() if key in {*required, "source_length"} or value}
         return json.dumps(row, ensure_ascii=False)
 
 

@@ -299,16 +299,16 @@ def write_log(path: Path, words: tuple[str, ...] = ("a", "b"), seconds: float = 
 @pytest.mark.parametrize(
     "again, told",
     [
-        ({"words": ("a", "c")}, "step 3 of 3 is ' b' at 2 s of talk, but the server wrote ' c' at 2 s of talk"),
-        ({"seconds": 1.1}, "step 2 of 3 is ' a' at 1 s of talk, but the server wrote ' a' at 1.1 s of talk"),
-        ({"words": ("a",)}, "step 3 of 3 is ' b' at 2 s of talk, but the server wrote nothing"),
-        ({"name": "other"}, "step 1 of 3 is the beginning of talk, but the server wrote the beginning of other"),
+        ({"words": ("a", "c")}, "word 2 of talk is 'b' at 2 s, but the server wrote 'c' at 2 s"),
+        ({"seconds": 1.1}, "word 1 of talk is 'a' at 1 s, but the server wrote 'a' at 1.1 s"),
+        ({"words": ("a",)}, "word 2 of talk is 'b' at 2 s, but the server wrote nothing"),
+        ({"name": "other"}, "word 1 of talk is 'a' at 1 s, but the server wrote nothing"),
     ],
 )
 def test_words_delays_and_recordings_of_logs(again: dict[str, Any], told: str, tmp_path: Path) -> None:
     log = write_log(tmp_path / "log.jsonl")
-    assert not list(difference(log, write_log(tmp_path / "same.jsonl")))
-    [fault] = difference(log, write_log(tmp_path / "again.jsonl", **again))
+    assert not list(difference(log, write_log(tmp_path / "same.jsonl"), "word"))
+    [fault] = difference(log, write_log(tmp_path / "again.jsonl", **again), "word")
     assert told in fault
 
 
@@ -342,7 +342,7 @@ def test_other_words_on_another_processor(
     assert capsys.readouterr().out == "  ok    words\n"
     verdict.attempt("words", check.check_log(log, again, system, tmp_path, verdict))
     said = capsys.readouterr().out
-    assert "step 3 of 3" in said and told in said and said.count("\n") == 1
+    assert "word 2 of talk" in said and told in said and said.count("\n") == 1
     assert (verdict.problems, verdict.others) == ((0, 1) if told == "other" else (1, 0))
     assert (processor in said and kind() in said) or processor == kind()
 
