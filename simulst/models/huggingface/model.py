@@ -7,6 +7,7 @@ from collections.abc import Hashable, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
+from torch import Tensor
 
 from simulst.audio.units import SAMPLE_RATE
 from simulst.calls import Batchable, Steps, ask, run_alone
@@ -203,15 +204,18 @@ class HuggingFaceSession(WindowedSession):
         encoded = self._encoded
         if not tokens or not encoded.heard:
             return [0.0] * len(tokens)
-        model = self._model
-        decoder = self._decoder(encoded)
-        memory = decoder.memory()
-        memory.append(encoded.frames)
-        weights = decoder.spoken(tokens[: model.positions - len(self._prompt())], memory)
-        frames = monotonic_frames(mean_attention(weights, model.alignment_heads).cpu().numpy())
+        weights = self._attention(tokens[: self._model.positions - len(self._prompt())], encoded)
+        frames = monotonic_frames(weights.cpu().numpy())
         frames += frames[-1:] * (len(tokens) - len(frames))
         seconds = self._audio.size / SAMPLE_RATE / encoded.heard
         return [(frame + 1) * seconds for frame in frames]
+
+    def _attention(self, tokens: Tokens, encoded: Encoded) -> Tensor:
+        """Source attention at each token, when it is written: (tokens, T), the mean of the heads that align."""
+        decoder = self._decoder(encoded)
+        memory = decoder.memory()
+        memory.append(encoded.frames)
+        return mean_attention(decoder.spoken(tokens, memory), self._model.alignment_heads)
 
     def _begins_word(self, tokens: Tokens, place: int) -> bool:
         before, after = self.text(tokens[:place]), self.text(tokens[: place + 1])

@@ -8,21 +8,33 @@ import torch
 from torch import Tensor
 
 from simulst.hypotheses import Tokens
+from simulst.models.huggingface.attention_rows import Wanted
 from simulst.models.huggingface.causal import CausalDecoder, Kept
 from simulst.models.huggingface.decoder import Memory
+from simulst.search.beam import HeadPairs
 
 
 class SpeechDecoder(CausalDecoder):
     """A decoder for one search. The memory's frames are embeddings, which stand in the prompt.
 
     audio: where they do. heard: how many of them are of speech and no padding.
+    heads: those whose attention to these is shown, if a search asks for it.
     The others are as in `CausalDecoder`.
     """
 
     def __init__(
-        self, model: Any, prompt: Tokens, ends: Tokens, never: Tokens, known: Kept | None, audio: range, heard: int
+        self,
+        model: Any,
+        prompt: Tokens,
+        ends: Tokens,
+        never: Tokens,
+        known: Kept | None,
+        audio: range,
+        heard: int,
+        heads: HeadPairs = (),
     ) -> None:
-        super().__init__(model, prompt, ends, never, known)
+        wanted = Wanted(heads, audio.start, audio.start + heard, len(prompt) - 1) if heads else None
+        super().__init__(model, prompt, ends, never, known, wanted)
         self._audio, self._heard = audio, heard
 
     def memory(self) -> Kept:

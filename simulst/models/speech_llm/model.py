@@ -6,8 +6,10 @@ the tokens before the audio, and those of its embeddings that are the same (of e
 
 from __future__ import annotations
 
+import itertools
 from typing import Any
 
+import torch
 from torch import Tensor
 
 from simulst.errors import SimulstError
@@ -22,9 +24,10 @@ from simulst.needs import Need
 from simulst.opening import Opening
 from simulst.policy.stop import Stopping
 from simulst.search import JointBeamSearch, SearchOptions
+from simulst.search.beam import HeadPairs
 from simulst.session import Traits
 
-GIVES = frozenset({Need.STEPS})
+GIVES = frozenset({Need.STEPS, Need.END_TIMES})
 
 
 class SpeechLLMSession(HuggingFaceSession):
@@ -49,11 +52,26 @@ class SpeechLLMSession(HuggingFaceSession):
         self._known = search.memory
         return search
 
-    def _decoder(self, encoded: Encoded) -> SpeechDecoder:
+    def _decoder(self, encoded: Encoded, heads: HeadPairs = ()) -> SpeechDecoder:
         model: Any = self._model
         first = len(self._chat()[0])
         audio = range(first, first + len(encoded.frames))
-        return SpeechDecoder(model.model, self._prompt(), model.ends, model.never, self._known, audio, encoded.heard)
+        prompt = self._prompt()
+        return SpeechDecoder(model.model, prompt, model.ends, model.never, self._known, audio, encoded.heard, heads)
+
+    def _attention(self, tokens: Tokens, encoded: Encoded) -> Tensor:
+        decoder = self._decoder(encoded, self._aligning)
+        memory = decoder.memory()
+        memory.append(encoded.frames)
+        _, state = decoder.prefill(torch.tensor([decoder.eos, *tokens]), memory, attention=True)
+        assert state.attention is not None
+        return state.attention[:, 0, : len(tokens)].mean(0)
+
+    @property
+    def _aligning(self) -> HeadPairs:
+        """The heads that align: those that the model names, or else all."""
+        every = itertools.product(range(self.traits.layers), range(self.traits.heads))
+        return self._model.alignment_heads or tuple(every)
 
     def _chat(self) -> tuple[Tokens, Tokens]:
         """The tokens before the audio and after it."""

@@ -20,6 +20,7 @@ from simulst.errors import SimulstError
 from simulst.hypotheses import Tokens
 from simulst.models import load_model
 from simulst.models.huggingface.causal import CausalDecoder
+from simulst.models.huggingface.decoder import _shown_attention
 from simulst.models.huggingface.model import HuggingFace
 from simulst.models.speech_llm.decoder import SpeechDecoder
 from simulst.opening import Opening
@@ -180,6 +181,49 @@ def test_what_did_not_change_is_not_read_again(model: HuggingFace, monkeypatch: 
         scratch = run_alone(fresh.search(first[:count], wide, None)).beam
         assert [h.tokens for h in beam] == [h.tokens for h in scratch]
         assert [h.score for h in beam] == pytest.approx([h.score for h in scratch], abs=1e-4)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_attention_to_the_audio(kind: str, models: dict[str, HuggingFace]) -> None:
+    """Rows of the steps, from a kept cache and not, are those of a full pass of the library's own attention."""
+    architecture: Any = models[kind].architecture
+    text = (10, 77, 12, 90)
+    session = session_of(models[kind], noise(1.7))
+    assert len(found(session, text[:2])) > 2
+    encoded = session._encoded
+    decoder = session._decoder(encoded, session._aligning)
+    memory = decoder.memory()
+    memory.append(encoded.frames)
+    _, state = decoder.prefill(torch.tensor([0, *text[:2]]), memory, attention=True)
+    for token in text[2:]:
+        _, state = decoder.step(torch.tensor([token]), state, memory, attention=True)
+    prompt = session._prompt()
+    inputs = decoder._inputs(torch.tensor([prompt + text]), 0, memory)
+    with torch.inference_mode(), _shown_attention(architecture.model, True):
+        output = architecture.model(**inputs, output_attentions=True)
+    begin, first = len(session._chat()[0]), len(prompt) - 1
+    full = torch.stack(output.attentions)[:, 0, :, first:, begin : begin + encoded.heard]
+    torch.testing.assert_close(state.attention[:, 0], full.flatten(0, 1), atol=1e-4, rtol=1e-3)
+    assert (state.attention.sum(-1) <= 1 + 1e-5).all() and state.attention.shape[-1] == encoded.heard
+    torch.testing.assert_close(session._attention(text, encoded), full.mean((0, 1))[:4], atol=1e-4, rtol=1e-3)
+
+
+def test_audio_beyond_the_window_slides(folders: dict[str, Path]) -> None:
+    """It leaves with its words. The chat shows the last of them, and the answer goes on with a space between."""
+    model: Any = load_model(folders["qwen2_audio"], threads=1, window=5.0, history=6)
+    stream = opened(model, {"commit": {"type": "local_agreement"}, "read": {"type": "chunk", "ms": 1000}})
+    session, sizes, shown = stream.session, [], set()
+    for second in range(13):
+        stream.push(noise(1, second))
+        sizes.append(session._audio.size)
+        shown.add(session._previous())
+        assert session._previous() == session._evicted[-6:]
+    stream.push(np.zeros(0, np.float32), finished=True)
+    assert max(sizes) <= 5 * 16000 and session._offset > 5 * 16000
+    assert session.length == 13 * 16000 and session.evicted > 0 and len(shown) > 2
+    session._leave(session._audio.size, session._audio.size, session._evicted)
+    session.extend(noise(2))
+    assert found(session, session._evicted)[session.evicted :][:1] == session._between == session.spell(" ")
 
 
 CHATS = {
