@@ -80,7 +80,8 @@ def files_of_folder(path: Path, code: bool = False) -> tuple[Path, ...]:
     Raises SimulstError: it has no weights.
     """
     folder = find_folder(path)
-    return (*weight_files(folder), *settings_of_folder(folder, code))
+    adapters = sorted(folder.rglob("adapter_model*.safetensors"))
+    return (*weight_files(folder), *adapters, *settings_of_folder(folder, code))
 
 
 def settings_of_folder(folder: Path, code: bool = False) -> list[Path]:

@@ -19,6 +19,7 @@ from simulst.models.huggingface.decoder import SteppedDecoder, sizes_of
 from simulst.models.window import WindowedSession, warn_of_full_context
 from simulst.needs import Need
 from simulst.opening import Opening
+from simulst.policy.context import HeadPairs
 from simulst.policy.stop import Stopping
 from simulst.search import BWBS, IBWBS, TOKENS_PER_SECOND, JointBeamSearch, JointOptions, SearchOptions
 from simulst.search.beam import JointSearch, joint_beam_search, mean_attention
@@ -82,6 +83,8 @@ class Encode(Batchable):
 
 class HuggingFaceSession(WindowedSession):
     """The window's audio is encoded again at each step, the committed text is the forced beginning of the search."""
+
+    _shown_heads: HeadPairs | None = None  # see `JointSearch`
 
     def __init__(self, architecture: Architecture, opening: Opening) -> None:
         shown = architecture.shows_previous and opening.history
@@ -165,6 +168,7 @@ class HuggingFaceSession(WindowedSession):
                 model.eos,
                 terms=self._terms,
                 alignment_heads=model.alignment_heads,
+                shown=self._shown_heads,
                 end_times=self.end_times,
             )
             search.append(encoded.frames)

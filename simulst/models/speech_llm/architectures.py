@@ -21,7 +21,9 @@ from simulst.errors import SimulstError, first_line
 from simulst.hypotheses import Tokens
 from simulst.languages import code_of
 from simulst.models.cascade.chat import instructed
+from simulst.models.huggingface.alignment import heads_beside
 from simulst.models.huggingface.architectures import Architecture, Encoded
+from simulst.models.huggingface.decoder import sizes_of
 from simulst.models.huggingface.folder import find_folder
 from simulst.models.huggingface.loading import read_part
 from simulst.models.speech_llm.model import SpeechLLMSession
@@ -46,6 +48,7 @@ class SpeechLLM(Architecture):
         ends = {*(named if isinstance(named, list) else [named]), self.tokenizer.eos_token_id} - {None}
         self.ends: Tokens = (self.eos, *sorted(ends - {self.eos}))
         self.never = tuple({*self.tokenizer.all_special_ids, self.audio_token} - ends)
+        self.alignment_heads = heads_beside(find_folder(self.path), *sizes_of(self.model))
 
     @property
     def audio_token(self) -> int:

@@ -11,7 +11,7 @@ from simulst.hypotheses import Tokens
 from simulst.models.huggingface.attention_rows import Wanted
 from simulst.models.huggingface.causal import CausalDecoder, Kept
 from simulst.models.huggingface.decoder import Memory
-from simulst.search.beam import HeadPairs
+from simulst.policy.context import HeadPairs
 
 
 class SpeechDecoder(CausalDecoder):

@@ -22,12 +22,12 @@ from simulst.models.huggingface.model import HuggingFaceSession
 from simulst.models.speech_llm.decoder import SpeechDecoder
 from simulst.needs import Need
 from simulst.opening import Opening
+from simulst.policy.context import HeadPairs
 from simulst.policy.stop import Stopping
 from simulst.search import JointBeamSearch, SearchOptions
-from simulst.search.beam import HeadPairs
 from simulst.session import Traits
 
-GIVES = frozenset({Need.STEPS, Need.END_TIMES})
+GIVES = frozenset({Need.STEPS, Need.ATTENTION, Need.ATTENTION_OF_STEPS, Need.END_TIMES})
 
 
 class SpeechLLMSession(HuggingFaceSession):
@@ -45,6 +45,9 @@ class SpeechLLMSession(HuggingFaceSession):
     def _search_window(self, prefix: Tokens, options: SearchOptions, stop: Stopping | None) -> Any:
         if self._evicted and not prefix:
             prefix = self._between  # an answer begins without a space
+        heads = self._looked_at(stop) if stop is not None and Need.ATTENTION in stop.options.needs else None
+        if heads != self._shown_heads:
+            self._shown_heads, self._open = heads, None
         return (yield from super()._search_window(prefix, options, stop))
 
     def _search_over(self, encoded: Encoded, options: Any) -> Any:
@@ -52,11 +55,22 @@ class SpeechLLMSession(HuggingFaceSession):
         self._known = search.memory
         return search
 
-    def _decoder(self, encoded: Encoded, heads: HeadPairs = ()) -> SpeechDecoder:
+    def _looked_at(self, stop: Stopping) -> HeadPairs:
+        """The heads that STOP looks at."""
+        heads = tuple(dict.fromkeys([*stop.attends, *self._model.alignment_heads]))
+        if not heads:
+            raise SimulstError(
+                f"{self._model.path}: nobody has said which of its heads align a text; name them in 'pairs' or "
+                "'layers' of stop."
+            )
+        return heads
+
+    def _decoder(self, encoded: Encoded, heads: HeadPairs | None = None) -> SpeechDecoder:
         model: Any = self._model
         first = len(self._chat()[0])
         audio = range(first, first + len(encoded.frames))
         prompt = self._prompt()
+        heads = (self._shown_heads or ()) if heads is None else heads
         return SpeechDecoder(model.model, prompt, model.ends, model.never, self._known, audio, encoded.heard, heads)
 
     def _attention(self, tokens: Tokens, encoded: Encoded) -> Tensor:

@@ -1,6 +1,8 @@
 """Speech LLMs under our searches and policies, on tiny random models of each kind."""
 
+import json
 import math
+import shutil
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -18,15 +20,19 @@ from simulst.calls import run_alone
 from simulst.config import parse_decoding
 from simulst.errors import SimulstError
 from simulst.hypotheses import Tokens
-from simulst.models import load_model
+from simulst.meter import Meter
+from simulst.models import digest_of_weights, load_model
 from simulst.models.huggingface.causal import CausalDecoder
 from simulst.models.huggingface.decoder import _shown_attention
 from simulst.models.huggingface.model import HuggingFace
 from simulst.models.speech_llm.decoder import SpeechDecoder
 from simulst.opening import Opening
+from simulst.policy.context import Context
+from simulst.policy.stop import AlignAtt
 from simulst.search import JointBeamSearch
 from simulst.streams import open_stream
 from simulst.streams.driver import Driver
+from simulst.words import Words
 
 GREEDY = JointBeamSearch(beam=1, ctc_weight=0.0, max_length_ratio=0.5)
 PAIRS = {kind: ("es", "es" if kind == "qwen3_asr" else "de") for kind in KINDS}
@@ -104,6 +110,7 @@ POLICIES: list[dict[str, Any]] = [
     {"commit": {"type": "hold", "n": 3}},
     {"commit": {"type": "local_agreement", "n": 2}},
     {"commit": {"type": "hold", "n": 1, "whole_words": True}, "stop": {"type": "max_words", "n": 1}},
+    {"commit": {"type": "all"}, "stop": {"type": "align_att", "frames": 4, "layers": [-1]}},
 ]
 
 
@@ -183,10 +190,42 @@ def test_what_did_not_change_is_not_read_again(model: HuggingFace, monkeypatch: 
         assert [h.score for h in beam] == pytest.approx([h.score for h in scratch], abs=1e-4)
 
 
+def attention_of_the_library(session: Any, text: Tokens) -> torch.Tensor:
+    """To the audio, from where each token of a text is written, and from its end: (layers, heads, rows, T)."""
+    prompt, encoded, model = session._prompt(), session._encoded, session._model.model
+    memory = session._decoder(encoded).memory()
+    memory.append(encoded.frames)
+    inputs = session._decoder(encoded)._inputs(torch.tensor([prompt + text]), 0, memory)
+    with torch.inference_mode(), _shown_attention(model, True):
+        output = model(**inputs, output_attentions=True)
+    begin = len(session._chat()[0])
+    return torch.stack(output.attentions)[:, 0, :, len(prompt) - 1 :, begin : begin + encoded.heard]
+
+
+@pytest.mark.usefixtures("unguarded")
+@pytest.mark.parametrize("beside", [False, True])
+def test_align_att(beside: bool, model: HuggingFace, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The search ends before the first token that attends most to the last frames, by STOP's heads or the model's."""
+    stops, pairs = set(), ((1, 0), (0, 1))
+    monkeypatch.setattr(model.architecture, "alignment_heads", pairs if beside else ())
+    for seed in range(4):
+        session = session_of(model, noise(1.7, seed))
+        text = found(session)
+        rows = attention_of_the_library(session, text)
+        heads = torch.stack([rows[pair] for pair in pairs]) if beside else rows[1]
+        left = (rows.shape[-1] - 1 - heads.mean(0).argmax(-1)).tolist()
+        for frames in (3, 9):
+            options = AlignAtt(frames, layers=() if beside else (-1,))
+            stop = options.open(Context(Words(session.text, "word"), Meter(), 16000, float, layers=2, heads=2))
+            expected = next((n for n in range(len(text)) if left[n] < frames), len(text))
+            assert run_alone(session.search((), GREEDY, stop)).best == text[:expected]
+            stops.add(expected)
+    assert len(stops) > 1
+
+
 @pytest.mark.parametrize("kind", KINDS)
 def test_attention_to_the_audio(kind: str, models: dict[str, HuggingFace]) -> None:
     """Rows of the steps, from a kept cache and not, are those of a full pass of the library's own attention."""
-    architecture: Any = models[kind].architecture
     text = (10, 77, 12, 90)
     session = session_of(models[kind], noise(1.7))
     assert len(found(session, text[:2])) > 2
@@ -197,12 +236,7 @@ def test_attention_to_the_audio(kind: str, models: dict[str, HuggingFace]) -> No
     _, state = decoder.prefill(torch.tensor([0, *text[:2]]), memory, attention=True)
     for token in text[2:]:
         _, state = decoder.step(torch.tensor([token]), state, memory, attention=True)
-    prompt = session._prompt()
-    inputs = decoder._inputs(torch.tensor([prompt + text]), 0, memory)
-    with torch.inference_mode(), _shown_attention(architecture.model, True):
-        output = architecture.model(**inputs, output_attentions=True)
-    begin, first = len(session._chat()[0]), len(prompt) - 1
-    full = torch.stack(output.attentions)[:, 0, :, first:, begin : begin + encoded.heard]
+    full = attention_of_the_library(session, text)
     torch.testing.assert_close(state.attention[:, 0], full.flatten(0, 1), atol=1e-4, rtol=1e-3)
     assert (state.attention.sum(-1) <= 1 + 1e-5).all() and state.attention.shape[-1] == encoded.heard
     torch.testing.assert_close(session._attention(text, encoded), full.mean((0, 1))[:4], atol=1e-4, rtol=1e-3)
@@ -253,6 +287,61 @@ def test_the_chat(models: dict[str, HuggingFace]) -> None:
     assert told("qwen3_asr", "es", "es", background=known.spoken).replace("\n", "") == (
         f"<|system|>{context}<|user|><|audio|>{answer}".replace("\n", "")
     )
+
+
+def test_nobody_has_named_heads(model: HuggingFace) -> None:
+    with pytest.raises(SimulstError, match="nobody has said which of its heads align a text; name them in 'pairs' or"):
+        opened(model, {"commit": {"type": "all"}, "stop": {"type": "align_att", "frames": 4}}).push(noise(1), True)
+
+
+def test_a_type_of_ones_own(folders: dict[str, Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """One record is enough: the class of transformers, and how features become embeddings."""
+    (tmp_path / "mine.py").write_text(MINE)
+    monkeypatch.syspath_prepend(str(tmp_path))
+    own: Any = load_model(folders["granite_speech"], threads=1, architecture="mine:Mine")
+    session = own.session(Opening("es", "de"))
+    session.extend(noise(1.7))
+    assert found(session) and "<|system|>" not in own.architecture.tokenizer.decode(session._chat()[0])
+
+
+MINE = """
+from simulst.models.speech_llm.architectures import SpeechLLM, of_each
+
+class Mine(SpeechLLM):
+    library = "GraniteSpeechForConditionalGeneration"
+
+    def inputs(self, windows):
+        return {"input_features": self.extractor(list(windows)).input_features}
+
+    def encoded(self, inputs):
+        frames = self.model.get_audio_features(**inputs).pooler_output
+        return of_each(frames.flatten(0, 1), len(frames))
+"""
+
+
+def test_code_of_the_model_is_not_run_without_consent(folders: dict[str, Path], tmp_path: Path) -> None:
+    folder = Path(shutil.copytree(folders["phi4_multimodal"], tmp_path / "copy"))
+    config = json.loads((folder / "config.json").read_text())
+    config |= {"model_type": "phi4mm", "auto_map": {"AutoConfig": "own.Config", "AutoModelForCausalLM": "own.Model"}}
+    (folder / "config.json").write_text(json.dumps(config))
+    (folder / "own.py").write_text("raise SystemExit('it ran')")
+    with pytest.raises(SimulstError, match="copy: the model wants to run Python code of its own; read that code, and"):
+        load_model(folder)
+
+
+def test_an_adapter_is_a_part_of_the_model(folders: dict[str, Path], tmp_path: Path) -> None:
+    folder = Path(shutil.copytree(folders["phi4_multimodal"], tmp_path / "copy"))
+    usual = digest_of_weights(folder, {})
+    (folder / "speech-lora").mkdir()
+    (folder / "speech-lora" / "adapter_model.safetensors").write_bytes(b"other weights")
+    assert digest_of_weights(folder, {}) != usual
+    with pytest.raises(SimulstError, match=r"copy: speech-lora (needs a package that is missing|cannot be read) \("):
+        load_model(folder)
+    granite = Path(shutil.copytree(folders["granite_speech"], tmp_path / "granite"))
+    config = json.loads((granite / "config.json").read_text()) | {"has_lora_adapter": True}
+    (granite / "config.json").write_text(json.dumps(config))
+    with pytest.raises(SimulstError, match="granite: the model hears by an adapter, which needs the package peft"):
+        load_model(granite)
 
 
 def test_errors(folders: dict[str, Path], tmp_path: Path) -> None:
