@@ -13,15 +13,7 @@ AUDIO = "simulst translate data/u0.wav --decoding la2.yaml"
 LANGUAGES = "--source-lang es --target-lang en"
 FAKE = table(
     f"{AUDIO} {LANGUAGES}",
-    ("--model nowhere", "nowhere: no such model folder"),
-    (
-        "--model data",
-        "data: not a model that simulst knows; give ... an ESPnet experiment ... or a CTranslate2 Whisper",
-    ),
     ("--model la2.yaml", "la2.yaml: a file, not a model folder"),
-    ("--model fake:Nothing", "the model 'fake:Nothing' cannot be imported (fake has no Nothing)"),
-    ("--model fake:WORDS", "fake:WORDS: not a model"),
-    ("--model no_such_module:Model", "the model 'no_such_module:Model' cannot be imported"),
     (
         "--model fake:FakeModel --model-option size=3",
         "fake:FakeModel: the model has no option 'size'; it has vocabulary",

@@ -177,8 +177,8 @@ def committed(active: Tokens, found: Found, policy: Commit, beams: list[Beam]) -
 POLICIES = st.sampled_from([All(), Hold(1), Hold(2), LocalAgreement(2), LocalAgreement(3)])
 
 
-@pytest.mark.parametrize("ours", [in_blocks, encoded_again])
-@settings(max_examples=150)
+@pytest.mark.parametrize(("ours", "last"), [(in_blocks, False), (encoded_again, False), (in_the_loop, True)])
+@settings(max_examples=150, deadline=None)
 @given(
     seed=st.integers(0, 10**9),
     count=st.integers(1, 6),
@@ -188,25 +188,9 @@ POLICIES = st.sampled_from([All(), Hold(1), Hold(2), LocalAgreement(2), LocalAgr
     step_back=st.integers(0, 3),
 )
 def test_every_block_hands_on_what_the_algorithm_says(
-    ours: Any, seed: int, count: int, beam: int, policy: Commit, repetition: bool, step_back: int
+    ours: Any, last: bool, seed: int, count: int, beam: int, policy: Commit, repetition: bool, step_back: int
 ) -> None:
-    blocks = [Scores(seed + number) for number in range(count)]
-    how = IBWBS(beam, 0.0, max_length_ratio=LONGEST, step_back=step_back, repetition=repetition)
-    assert ours(blocks, how, policy) == transcription(blocks, beam, policy, repetition, step_back)
-
-
-@settings(max_examples=150, deadline=None)
-@given(
-    seed=st.integers(0, 10**9),
-    count=st.integers(1, 5),
-    beam=st.integers(1, 5),
-    policy=POLICIES,
-    repetition=st.booleans(),
-    step_back=st.integers(0, 3),
-)
-def test_the_loop_writes_what_the_algorithm_says_to_the_end(
-    seed: int, count: int, beam: int, policy: Commit, repetition: bool, step_back: int
-) -> None:
+    """Blocks as they come, encoded again each time, and in the loop to the end."""
     blocks = [Scores(seed + number) for number in range(count)]
     how = IBWBS(beam, 0.0, max_length_ratio=LONGEST, step_back=step_back, repetition=repetition, final="literal")
-    assert in_the_loop(blocks, how, policy) == transcription(blocks, beam, policy, repetition, step_back, last=True)
+    assert ours(blocks, how, policy) == transcription(blocks, beam, policy, repetition, step_back, last)

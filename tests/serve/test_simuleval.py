@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import pytest
 import soundfile
-from fake import FakeModel, FakeSession
+from fake import FakeModel
 
 import simulst
 from simulst.audio.read import load_audio
@@ -24,7 +24,6 @@ from simulst.errors import SimulstError
 from simulst.log import read_log
 from simulst.log.instance import Instance
 from simulst.measure import score
-from simulst.opening import Opening
 from simulst.runs import decode_utterance
 
 cli = pytest.importorskip("simuleval.cli")
@@ -163,16 +162,8 @@ def test_agent_class_and_a_silent_utterance(simuleval: SimulEval, tmp_path: Path
     assert expected[1].prediction == ""
 
 
-def test_context(simuleval: SimulEval, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_context(simuleval: SimulEval, tmp_path: Path, told: list[Background]) -> None:
     """Each utterance is told the line `*`, as SimulEval names no recording."""
-    told: list[Background] = []
-    session = FakeModel.session
-
-    def opened(self: FakeModel, opening: Opening) -> FakeSession:
-        told.append(opening.background)
-        return session(self, opening)
-
-    monkeypatch.setattr(FakeModel, "session", opened)
     make(tmp_path)
     (tmp_path / "context.tsv").write_text("recording\ttarget_text\n*\tA talk.\n")
     simuleval("--no-scoring", "--context", str(tmp_path / "context.tsv"))

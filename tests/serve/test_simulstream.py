@@ -26,7 +26,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from fake import FakeModel, FakeSession, Loudness
+from fake import FakeModel, Loudness
 
 import simulst
 from simulst.audio.heard import digest_of_beginning
@@ -53,7 +53,6 @@ from simulstream.server.message_processor import MessageProcessor
 from simulstream.server.speech_processors import build_speech_processor
 from waiting import HANGS
 
-from simulst.opening import Opening
 from simulst.serve import simulstream as module
 from simulst.serve.simulstream import StreamProcessor, read_options
 from simulst.streams.driver import DriverThread
@@ -359,16 +358,8 @@ def test_skipped_steps_of_a_client_that_leaves_are_told(caplog: pytest.LogCaptur
     assert caplog.text.count("decoding steps were left out") == 1
 
 
-def test_context(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_context(tmp_path: Path, told: list[Background]) -> None:
     """All streams are told the line `*`; a client that changes the languages hears the side of its own."""
-    told: list[Background] = []
-    session = FakeModel.session
-
-    def opened(self: FakeModel, opening: Opening) -> FakeSession:
-        told.append(opening.background)
-        return session(self, opening)
-
-    monkeypatch.setattr(FakeModel, "session", opened)
     write_wavs(tmp_path, SIZES)
     (tmp_path / "context.tsv").write_text("recording\tterms\ntalk0\tno\n*\tgato=cat\n")
     options = {**FAKE, "context": str(tmp_path / "context.tsv")}
@@ -381,17 +372,9 @@ def test_context(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_context_by_order_and_by_what_is_heard(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+    tmp_path: Path, told: list[Background], monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     """Each stream is told its own line, in a program and over HTTP; words and delays are those of our runs."""
-    told: list[tuple[str, ...]] = []
-    session = FakeModel.session
-
-    def opened(self: FakeModel, opening: Opening) -> FakeSession:
-        told.append(opening.background.target_terms)
-        return session(self, opening)
-
-    monkeypatch.setattr(FakeModel, "session", opened)
     write_wavs(tmp_path, SIZES)
     expected = ours(tmp_path)
     lines = [f"talk{i}\t{digest_of_beginning(load_audio(tmp_path / f'talk{i}.wav'))}\tterm{i}" for i in range(3)]
@@ -405,12 +388,8 @@ def test_context_by_order_and_by_what_is_heard(
             (tmp_path / "inference.jsonl").unlink(missing_ok=True)  # simulstream appends
             with http(tmp_path, options) if over_http else contextlib.nullcontext(options) as processor:
                 log = infer(tmp_path, processor)
-            assert list(dict.fromkeys(told)) == [
-                ("all",),
-                ("term0",),
-                ("term1",),
-                ("term2",),
-            ]  # one is to try
+            terms = [term for known in told for term in known.target_terms]
+            assert list(dict.fromkeys(terms)) == ["all", "term0", "term1", "term2"]  # one is to try
             same(read_log(log, "word"), expected)
     assert "has no line" not in caplog.text
 

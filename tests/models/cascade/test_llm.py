@@ -1,6 +1,5 @@
 """Tiny random language models that chat, behind a recogniser."""
 
-import math
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -17,12 +16,11 @@ from simulst.errors import SimulstError
 from simulst.models import load_model
 from simulst.models.cascade.llm import LLM
 from simulst.models.huggingface.attention import STEPPED
-from simulst.models.huggingface.causal import CausalDecoder, _is_batched
+from simulst.models.huggingface.causal import _is_batched
 from simulst.models.window import warn_of_full_context
 from simulst.opening import Opening
 from simulst.search import JointBeamSearch
 from simulst.streams import open_stream
-from simulst.streams.driver import Driver
 
 KINDS = ("llama", "qwen3")
 SAY = "The cat sat on the mat. The dog sat by the cat."
@@ -94,25 +92,6 @@ def test_which_models_share_batches(kind: str, options: dict[str, Any], batched:
     assert not _is_batched(config)
     config._attn_implementation = STEPPED
     assert _is_batched(config) == batched
-
-
-def test_many_streams(folders: dict[str, Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Each finds what it finds alone, and they do share batches."""
-    sizes, read = [], CausalDecoder.read_together
-    monkeypatch.setattr(
-        CausalDecoder, "read_together", lambda self, reads: sizes.append(len(reads)) or read(self, reads)
-    )
-    model = load_model(speaker.write(tmp_path, {"type": "llm", "model": str(folders["qwen3"]), "history": 1}, SAY))
-    decoding = parse_decoding({"read": {"type": "chunk", "ms": 400}, "commit": {"type": "hold", "n": 2}}, "test")
-    audios = [speaker.audio(SAY)[: size * 4800] for size in (9, 12, 20)]
-    alone, together = ([open_stream(model, decoding, "en", "de") for _ in audios] for _ in range(2))
-    driver = Driver(longest_wait=math.inf)
-    for audio, one, other in zip(audios, alone, together, strict=True):
-        one.push(audio, finished=True)
-        driver.push(other, audio, finished=True)
-    driver.finish()
-    first, second = ([[(e.text, e.delay_ms) for e in one.emissions] for one in some] for some in (alone, together))
-    assert first == second and all(first) and 3 in sizes
 
 
 def test_sentences_are_spaced(folders: dict[str, Path]) -> None:
