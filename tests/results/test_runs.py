@@ -4,13 +4,11 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import Any
 
 import pytest
 import yaml
 from scored_runs import SCORES, chunk, offline
 
-from simulst.config import parse_decoding
 from simulst.errors import SimulstError
 from simulst.results.runs import find_runs, load_runs
 from simulst.show.curve import draw_curve
@@ -59,34 +57,6 @@ def test_find_runs(tmp_path: Path) -> None:
         find_runs([alone, tmp_path / "nowhere"])
     with pytest.raises(SimulstError, match=r"no run in it has a scores\.json"):
         find_runs([tmp_path / "sweeps/es/unfinished"])
-
-
-def test_a_curve_of_blockwise_runs_is_told_by_the_policys_number(tmp_path: Path) -> None:
-    block = {"read": {"type": "block"}, "search": {"type": "ibwbs"}}
-    policies: list[dict[str, Any]] = [
-        {"commit": {"type": "hold", "n": 8}},
-        {"commit": {"type": "hold", "n": 2}},
-        {"stop": {"type": "ctc", "threshold": -0.5}, "commit": {"type": "all"}},
-        {"stop": {"type": "ctc", "threshold": 2.0}, "commit": {"type": "all"}},
-        {"commit": {"type": "all"}},
-    ]
-    folders = []
-    for number, policy in enumerate(policies):
-        decoding = parse_decoding({**block, **policy}, "test")
-        folder = tmp_path / str(number)
-        folder.mkdir()
-        curve = {"strategy": decoding.strategy, "curve": list(decoding.curve)}
-        config = {"label": decoding.label, **curve, "decoding": decoding.raw}
-        (folder / "config.yaml").write_text(yaml.safe_dump(config))
-        (folder / "scores.json").write_text(json.dumps(SCORES))
-        folders.append(folder)
-    assert [(run.curve, run.value) for run in load_runs(folders)] == [
-        ("all_CTC-n_IBWBS", -0.5),
-        ("all_CTC-n_IBWBS", 2.0),
-        ("all_IBWBS", None),
-        ("hold-n_IBWBS", 2.0),
-        ("hold-n_IBWBS", 8.0),
-    ]
 
 
 def test_runs_that_do_not_belong_together(tmp_path: Path) -> None:
