@@ -26,7 +26,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from fake import FakeModel, Loudness
+from fake import FakeModel, FakeSession, Loudness
 
 import simulst
 from simulst.audio.heard import digest_of_beginning
@@ -38,6 +38,7 @@ from simulst.data.datadir import Utterance
 from simulst.errors import SimulstError
 from simulst.log import read_log
 from simulst.log.instance import Instance
+from simulst.opening import Opening
 from simulst.runs import instance_of
 from simulst.streams import open_stream
 
