@@ -71,14 +71,14 @@ def choice_options(command: Callable[..., None]) -> Callable[..., None]:
         command(choice=Choice(on_error, seconds, max_ratio, punctuation, tuple(training.split())), **others)
 
     options = (
-        ("--on-error", "drop", "At a faulty segment: drop (and count) it, or stop."),
-        ("--training", "train", "Training splits, which are normalised and filtered."),
-        ("--min-seconds", 0.2, "Shortest training segment."),
-        ("--max-seconds", 30.0, "Longest training segment."),
-        ("--max-ratio", 3.0, "Limit of target to source length, relative to the median; inf: no limit."),
-        ("--punctuation", "moses", "Punctuation of training text: moses or keep."),
+        ("--on-error", click.Choice(["drop", "stop"]), "drop", "Drop (and count) a faulty segment, or stop."),
+        ("--training", str, "train", "Training splits, which are normalised and filtered."),
+        ("--min-seconds", float, 0.2, "Shortest training segment."),
+        ("--max-seconds", float, 30.0, "Longest training segment."),
+        ("--max-ratio", float, 3.0, "Limit of target to source length, relative to the median; inf: no limit."),
+        ("--punctuation", click.Choice(["moses", "keep"]), "moses", "Punctuation of training text."),
     )
-    made = (click.option(name, default=default, show_default=True, help=text) for name, default, text in options)
+    made = (click.option(name, type=kind, default=usual, show_default=True, help=h) for name, kind, usual, h in options)
     return together(*made)(with_choice)
 
 

@@ -24,7 +24,7 @@ from statistics import median
 
 from simulst.audio.name import apart, file_of
 from simulst.audio.read import whole_seconds
-from simulst.data.text import PUNCTUATION, has_words, length, normalise
+from simulst.data.text import has_words, length, normalise
 from simulst.errors import SimulstError
 from simulst.files.lock import locked
 from simulst.files.table import write_table
@@ -59,10 +59,6 @@ class Choice:
     training: tuple[str, ...] = ("train",)
 
     def __post_init__(self) -> None:
-        if self.on_error not in ("drop", "stop"):
-            raise SimulstError(f"--on-error: '{self.on_error}' is not offered; choose drop or stop.")
-        if self.punctuation not in PUNCTUATION:
-            raise SimulstError(f"--punctuation: '{self.punctuation}' is not offered; choose moses or keep.")
         least, most = self.seconds
         if not 0 <= least < most:
             raise SimulstError(

@@ -23,7 +23,6 @@ from simulst.errors import SimulstError
 from simulst.files.segments import lines_of, read_segments, unreadable
 
 SPLITS = ("train", "dev", "tst-COMMON", "tst-HE")
-RELEASES = {"1.0": "de es fr it nl pt ro ru", "1.2": "ar cs fa tr vi zh", "2 and 3": "de ja zh"}  # targets of English
 
 
 def prepare_must_c(
@@ -56,7 +55,12 @@ def find_split(root: Path, pair: str, split: str) -> Path:
     """
     data = root / pair / "data"
     if not data.is_dir():
-        raise SimulstError(_why_no_pair(root, pair))
+        if not root.is_dir():
+            raise SimulstError(f"{root}: no such folder; --root is the folder that holds {pair}/data.")
+        have = ", ".join(sorted(path.parent.name for path in root.glob("*-*/data"))) or "none"
+        raise SimulstError(
+            f"{root}: no language pair '{pair}'; it has {have}. Give the --root that holds {pair}/data, unpacked."
+        )
     folder = data / split
     if not folder.is_dir():
         raise SimulstError(f"{data}: no split '{split}'; it has {_names(data)}.")
@@ -97,24 +101,6 @@ def check_version(root: Path, pair: str, splits: Sequence[str], version: str = "
                 f"give the --root of version {version}, or --version {found[split][0]}."
             )
     return " and ".join(sorted(set(found.values())))
-
-
-def _why_no_pair(root: Path, pair: str) -> str:
-    """One sentence that names the remedy: another root, an archive to unpack, or another version of the corpus."""
-    if not root.is_dir():
-        return f"{root}: no such folder; --root is the folder that holds {pair}/data."
-    above = [path for path in root.absolute().parents if (path / pair / "data").is_dir()]
-    below = [path.parent.parent for path in sorted(root.glob(f"*/{pair}/data"))]
-    if near := [*above, *below]:
-        return f"{root}: no {pair}/data in it; give --root {near[0]}."
-    archives = [path for end in (".tar.gz", ".tgz", ".tar", ".zip") for path in sorted(root.glob(f"*{pair}*{end}"))]
-    if archives:
-        return f"{archives[0]}: not unpacked; unpack it there, so that {root / pair / 'data'} exists."
-    have = ", ".join(sorted(path.parent.name for path in root.glob("*-*/data"))) or "none (<pair>/data/)"
-    source, _, target = pair.partition("-")
-    releases = [name for name, targets in RELEASES.items() if source == "en" and target in targets.split()]
-    whose = f"MuST-C has this pair in version {', '.join(releases)}" if releases else "MuST-C has no such pair"
-    return f"{root}: no language pair '{pair}'; it has {have} ({whose})."
 
 
 def _names(folder: Path) -> str:

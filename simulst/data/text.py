@@ -18,8 +18,6 @@ from simulst.languages import code_of, unit_of
 if TYPE_CHECKING:
     from sacremoses import MosesPunctNormalizer
 
-PUNCTUATION = ("moses", "keep")
-
 # Characters that end a line in Python's splitlines and in other tools, and the tab, which ends a field.
 _BREAKS = re.compile("[\t\r\n\x0b\x0c\x1c-\x1e\x85\u2028\u2029]+")
 _WORD = regex.compile(r"[\p{L}\p{N}]")

@@ -188,10 +188,6 @@ def scores_by_threshold(
     labels: (pieces,), 0 or 1.
 
     Returns: threshold → scores.
-    Raises SimulstError: a threshold is outside [0, 1].
     """
-    for threshold in thresholds:
-        if not 0 <= threshold <= 1:
-            raise SimulstError(f"a threshold of {threshold} for boundaries; give a share between 0 and 1.")
     ones = np.ones(len(labels))
     return {f"{t:g}": scores(counts((shares >= t).astype(int), labels, ones)) for t in thresholds}
