@@ -11,6 +11,8 @@ from collections.abc import Callable, Generator, Hashable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from typing import Any, TypeVar
 
+from simulst.calls import Call, Steps, ask
+
 T = TypeVar("T")
 
 
@@ -119,6 +121,10 @@ class Meter:
             return self._recall(key)
         before = self.seconds
         return self._store(key, (yield from steps()), before)
+
+    def shared_call(self, key: Hashable, call: Call) -> Steps[Any]:
+        """Like `shared`, for the answer of a call."""
+        return self.shared_steps(key, lambda: ask(call))
 
     def metered(self, steps: Generator[Any, Any, T]) -> Generator[Any, Any, T]:
         """The same steps. Their time is counted, except while they are suspended at a call."""

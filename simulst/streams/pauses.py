@@ -19,7 +19,7 @@ import numpy as np
 
 from simulst.audio.units import SAMPLE_RATE
 from simulst.audio.vad import CHUNK, Hearing, start_of_stream
-from simulst.calls import Batchable, Steps, ask
+from simulst.calls import Batchable, Steps
 from simulst.config import Decoding
 from simulst.errors import SimulstError
 from simulst.meter import Meter
@@ -191,7 +191,7 @@ class SegmentedStream(Pushed):
             chunk = np.pad(chunk, (0, CHUNK - chunk.size))
         call = Hear(self._hearing, chunk)
         before = self.meter.seconds
-        self._hearing = yield from self.meter.shared_steps(("hearing", end), lambda: ask(call))
+        self._hearing = yield from self.meter.shared_call(("hearing", end), call)
         self._heard = end
         self._pace.work(end * 1000 / SAMPLE_RATE, self.meter.seconds - before)
         return self._hearing.speech

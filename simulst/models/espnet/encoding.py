@@ -16,7 +16,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from simulst.calls import Batchable, Steps, ask, run_alone
+from simulst.calls import Batchable, Steps, run_alone
 from simulst.meter import Meter
 from simulst.models.espnet.network.blockwise_encoder import GROUP, EncoderState
 from simulst.models.espnet.parts import Parts
@@ -135,7 +135,7 @@ class FullContextEncoding(Encoding):
         self._lasting.append(lasting)
         self._reduced = self.length
         reduced = torch.cat([*self._lasting, rest])
-        frames = yield from self._meter.shared_steps(key, lambda: ask(EncodeAll(self._model, reduced)))
+        frames = yield from self._meter.shared_call(key, EncodeAll(self._model, reduced))
         self.parts = [Encoded(key, frames)]
 
     def _reduce(self) -> tuple[Tensor, Tensor]:

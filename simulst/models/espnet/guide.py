@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import functools
 import math
 
 import numpy as np
 
-from simulst.calls import Batched, Steps, ask
+from simulst.calls import Batched, Steps
 from simulst.hypotheses import Tokens
 from simulst.meter import Meter
 from simulst.models.espnet.encoding import open_encoding
@@ -35,7 +34,7 @@ class ESPnetGuide:
             self._heard, self._scorer, self._known = 0, None, []
         for part in encoding.parts[self._heard :]:
             call = Batched(model.ctc_together, part.frames, len(part.frames))
-            log_probs = yield from self._meter.shared_steps(("ctc", part.key), functools.partial(ask, call))
+            log_probs = yield from self._meter.shared_call(("ctc", part.key), call)
             if self._scorer is None:
                 self._scorer = CTCPrefixScorer(log_probs)
             else:

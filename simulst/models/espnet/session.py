@@ -11,7 +11,7 @@ from pathlib import Path
 import numpy as np
 from torch import Tensor
 
-from simulst.calls import Batched, Steps, ask
+from simulst.calls import Batched, Steps
 from simulst.hypotheses import Found, Tokens
 from simulst.models.espnet.encoding import BlockwiseEncoding, Encoded, open_encoding
 from simulst.models.espnet.network.decoder import CachedDecoder
@@ -174,4 +174,4 @@ class ESPnetSession(Session):
         if not search.with_ctc:
             return None
         call = Batched(self._model.ctc_together, part.frames, len(part.frames))
-        return (yield from self.meter.shared_steps(("ctc", part.key), lambda: ask(call)))
+        return (yield from self.meter.shared_call(("ctc", part.key), call))

@@ -10,7 +10,7 @@ import numpy as np
 from torch import Tensor
 
 from simulst.audio.units import SAMPLE_RATE
-from simulst.calls import Batchable, Steps, ask, run_alone
+from simulst.calls import Batchable, Steps, run_alone
 from simulst.hypotheses import Beam, Found, Hypothesis, Tokens
 from simulst.models.base import depends_on_rows
 from simulst.models.huggingface.alignment import monotonic_frames
@@ -118,7 +118,7 @@ class HuggingFaceSession(WindowedSession):
         # The memo is asked only once: without a memo, the same window is encoded only once, too.
         if self._states is None or self._states[0] != self.audio_key:
             call = Encode(self._model, self._audio)
-            encoded = yield from self.meter.shared_steps(("encode", self.audio_key), lambda: ask(call))
+            encoded = yield from self.meter.shared_call(("encode", self.audio_key), call)
             self._states = self.audio_key, encoded
 
     @property

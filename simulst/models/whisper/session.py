@@ -71,7 +71,7 @@ class WhisperSession(WindowedSession):
         # The memo is asked only once: without a memo, the same window is encoded only once, too.
         if self._states is None or self._states[0] != self.audio_key:
             call = Encode(self._model, self._audio)
-            states = yield from self.meter.shared_steps(("encode", self.audio_key), lambda: ask(call))
+            states = yield from self.meter.shared_call(("encode", self.audio_key), call)
             self._states, self._alignments = (self.audio_key, states), {}
 
     def search(self, committed: Tokens, options: SearchOptions, stop: Stopping | None) -> Steps[Found]:
@@ -100,7 +100,7 @@ class WhisperSession(WindowedSession):
             return
         with self.meter.uncounted():
             call = Tell(self._model, self._encoded, seconds)
-            found = yield from self.meter.shared_steps(("language", self.audio_key), lambda: ask(call))
+            found = yield from self.meter.shared_call(("language", self.audio_key), call)
         heard = max(found, key=found.__getitem__, default="")
         if found and found[heard] > MORE_PROBABLE * found.get(code_of(source), 1.0):
             self.meter.sounds_like = heard
@@ -177,7 +177,7 @@ class WhisperSession(WindowedSession):
         if (start, tokens) not in self._alignments:
             call = Align(self._model, self._encoded, start, tokens, self._audio.size // FRAME)
             key = ("align", self.audio_key, start, tokens)
-            self._alignments[start, tokens] = yield from self.meter.shared_steps(key, lambda: ask(call))
+            self._alignments[start, tokens] = yield from self.meter.shared_call(key, call)
         return self._alignments[start, tokens]
 
     def _end_times(self, tokens: Tokens) -> list[float]:
