@@ -53,54 +53,62 @@ def from_ctranslate2(model: Path, out: Path, force: bool) -> None:
 
 
 @models.command("heads")
-@click.option(
-    "--model", required=True, type=PATH, help="A cascade's file; its translator is of type llm or huggingface."
-)
+@click.option("--model", required=True, type=PATH, help="A cascade's file, for its translator; or a speech model.")
 @source_lang_option
 @target_lang_option
-@click.option("--alignments", required=True, type=PATH, help="Pairs with word alignments (.json), or Pharaoh's format.")
+@click.option("--alignments", type=PATH, help="Pairs with word alignments (.json), or Pharaoh's format.")
 @click.option("--source", type=PATH, help="With Pharaoh's format: the source, a line for each pair.")
 @click.option("--target", type=PATH, help="The same of the translations.")
+@click.option("--times", type=PATH, help="For a speech model: CTM, the times of the words that it writes.")
+@click.option("--audio", type=PATH, help="With --times: the folder of the recordings.")
 @click.option("--count", default=6, show_default=True, type=click.IntRange(min=1), help="How many heads are chosen.")
 def heads(
     model: Path,
     source_lang: str,
     target_lang: str,
-    alignments: Path,
+    alignments: Path | None,
     source: Path | None,
     target: Path | None,
+    times: Path | None,
+    audio: Path | None,
     count: int,
 ) -> None:
-    """Find the heads that align a translator's text with its source.
+    """Find the heads that align what a model writes with its source.
 
-    They are written beside the translator's model (alignment_heads.json), where STOP finds them.
+    They are written beside the model (alignment_heads.json), where STOP finds them. A translator's are those of its
+    cascade's chat.
     """
-    from simulst.machine.threads import available_cores
-    from simulst.models.cascade.loading import read_translator
-    from simulst.models.cascade.settings import beside, read_settings
-    from simulst.models.heads import rank, read_pairs, read_pharaoh
-    from simulst.models.huggingface.alignment import HEADS
+    from simulst.models import load_model
+    from simulst.models.cascade.loading import open_translator
+    from simulst.models.cascade.transcript import read_words
+    from simulst.models.heads import HEADS, Shows, Spoken, rank, read_pairs, read_pharaoh, spoken_pairs
     from simulst.models.huggingface.folder import find_folder
-    from simulst.opening import Opening
 
-    if (source is None) != (target is None) or (source is None) != (alignments.suffix == ".json"):
+    shows: Shows
+    if times is not None and audio is not None and alignments is None:
+        pairs = spoken_pairs(read_words(times, target_lang), audio)
+        shows, folder = Spoken(load_model(model), (source_lang, target_lang)), find_folder(model)
+    elif alignments is None or times or audio:
+        raise SimulstError("give --alignments for a cascade's translator, or --times and --audio for a speech model.")
+    elif (source is None) != (target is None) or (source is None) != (alignments.suffix == ".json"):
         raise SimulstError("--alignments is a .json file, or stands with --source and --target.")
-    pairs = read_pairs(alignments) if source is None or target is None else read_pharaoh(alignments, source, target)
-    translator = read_translator(model, read_settings(model).translator)
-    named = getattr(translator, "model", None)
-    if named is None:
-        raise SimulstError(f"{model}: this translator has no model with heads; give one of type llm or huggingface.")
-    out = find_folder(Path(beside(model, named))) / HEADS
-    opened = translator.load(model, available_cores())(Opening(source_lang, target_lang))
-    found = rank(opened, pairs, count)
-    found.write(out)
+    else:
+        pairs = read_pairs(alignments) if source is None or target is None else read_pharaoh(alignments, source, target)
+        shows, folder = open_translator(model, source_lang, target_lang)
+    found = rank(shows, pairs, count)
+    found.write(folder / HEADS)
     for (layer, head), score in zip(found.heads, found.scores, strict=True):
         click.echo(f"layer {layer} head {head}: {score:.1%}")
     click.echo(
-        f"their mean: {found.mean:.1%} of {found.tokens} tokens of {found.pairs} pairs attend most to an aligned word"
+        f"their mean: {found.mean:.1%} of {found.tokens} tokens of {found.pairs} pairs attend most to an aligned place"
     )
+    if found.pairs < len(pairs):
+        click.echo(
+            f"left out: {len(pairs) - found.pairs} pairs in which nothing is aligned, or which the model's tokens "
+            "can't spell"
+        )
     click.echo(
         f"halves: of the best heads of one half of the pairs, {found.same:.0%} are among the best of the other, where "
         f"they reach {found.other:.1%}"
     )
-    click.echo(f"written: {out}")
+    click.echo(f"written: {folder / HEADS}")

@@ -6,21 +6,59 @@ Whisper's and AlignAtt4LLM's choice of heads, arXiv 2606.03967).
 
 from __future__ import annotations
 
+import glob
+import itertools
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, Protocol
 
 import numpy as np
 
+from simulst.calls import run_alone, steps_of
 from simulst.errors import SimulstError
 from simulst.files.folder import write_atomically
 from simulst.hypotheses import Tokens
-from simulst.policy.context import HeadPairs
+from simulst.needs import Need
+from simulst.opening import Opening
+from simulst.options import read_json_fields
+from simulst.policy.context import HeadPairs, View
+from simulst.policy.stop import AlignAtt, Stopping
+from simulst.search import JointBeamSearch
+from simulst.session import Model
+
+HEADS = "alignment_heads.json"
+"""The file beside a model that `simulst models heads` writes."""
 
 SPLITS = 100  # pairs are divided in half so often
 Span = tuple[int, int]
+
+
+@dataclass(frozen=True)
+class Heads:
+    """Of such a file: the heads that align best, best first, each as the number of its layer and its number there."""
+
+    heads: tuple[tuple[int, int], ...]
+
+
+def heads_beside(folder: Path, layers: int, heads: int) -> HeadPairs:
+    """The heads that were found for a model with so many layers and heads in each; none if nobody looked for them.
+
+    Raises SimulstError: the file is broken, or of another model.
+    """
+    path = folder / HEADS
+    if not path.is_file():
+        return ()
+    remedy = "find the heads again (simulst models heads)"
+    found = read_json_fields(Heads, path, remedy).heads
+    for layer, head in found:
+        if not (0 <= layer < layers and 0 <= head < heads):
+            raise SimulstError(
+                f"{path}: names head {head} of layer {layer}, but the decoder has {layers} layers of {heads} heads; "
+                f"{remedy}."
+            )
+    return found
 
 
 @dataclass(frozen=True)
@@ -43,7 +81,7 @@ class Seen:
 
     weights: (layers, heads, tokens, places), when each token is chosen.
     places: for each place of the source, the number of characters up to its end; -1: it is none of the text.
-    tokens: the same of the target's tokens.
+    tokens: the same of the target's tokens. Both are empty where the model's tokens can't spell the text.
     """
 
     weights: np.ndarray
@@ -83,19 +121,96 @@ class Ranking:
         write_atomically(path, json.dumps(asdict(self), indent=1) + "\n")
 
 
-def ends_of(text: Callable[[Tokens], str], tokens: Tokens, special: Sequence[int] = ()) -> list[int]:
-    """For each token, the number of characters of a text up to its end; -1: it is a special one."""
-    lengths = [len(text(tokens[:end])) for end in range(1, len(tokens) + 1)]
+class Probe(Stopping):
+    """A STOP that ends a search at once, and keeps what its next token attends to: (layers, heads, T)."""
+
+    options = AlignAtt(1)
+    attention: Any = None
+
+    def __init__(self) -> None:
+        """It needs nothing of a stream."""
+
+    def ends(self, view: View) -> bool:
+        self.attention = getattr(view, "attention", None)
+        return True
+
+
+@dataclass(frozen=True)
+class Spoken:
+    """What shows the attention of a speech model: the source of a pair is the path of a recording.
+
+    Its places are ends of frames, in ms. languages: spoken and written.
+    """
+
+    model: Model
+    languages: tuple[str, str]
+
+    def seen(self, source: str, target: str) -> Seen:
+        """See `Shows.seen`. Raises SimulstError: the model shows no attention of its heads."""
+        from simulst.audio.read import load_audio
+
+        samples, session = load_audio(source), self.model.session(Opening(*self.languages))
+        traits, tokens, probe = session.traits, session.spell(target), Probe()
+        if not {Need.ATTENTION, Need.STEPS} <= traits.gives or not tokens:
+            raise SimulstError("this speech model shows no attention of heads; give one of Hugging Face's or ESPnet's.")
+        run_alone(steps_of(session.extend(samples, True)))
+        options = JointBeamSearch(beam=1, ctc_weight=0.0).filled(traits.default_search, traits.gives)
+        rows = []
+        for count in range(len(tokens)):
+            probe.attention = None
+            run_alone(steps_of(session.search(tokens[:count], options, probe)))
+            if probe.attention is None:
+                raise SimulstError(
+                    f"{source}: {len(tokens)} tokens are too many for its audio or the model; leave it out."
+                )
+            rows.append(probe.attention.cpu().numpy())
+        weights = np.stack(rows, 2)
+        frames = weights.shape[3]
+        places = [round((frame + 1) * len(samples) / 16 / frames) for frame in range(frames)]
+        return Seen(weights, places, ends_of(session.text, tokens, target))
+
+
+def spoken_pairs(words: Mapping[str, Sequence[tuple[float, str]]], folder: Path) -> list[Aligned]:
+    """Recordings of a folder and what is said in them. Words have the second at which they end, and their spaces.
+
+    A word begins where the one before it ends. Raises SimulstError: a recording is missing.
+    """
+    pairs = []
+    for name, said in words.items():
+        found = sorted(folder.glob(f"{glob.escape(name)}.*"))
+        if not found:
+            raise SimulstError(f"{folder}: has no recording '{name}'; give the folder of the recordings.")
+        times = [0, *(round(end * 1000) for end, _ in said)]
+        spans, text = list[Span](), ""
+        for _, word in said:
+            text = (text + word).lstrip()
+            spans.append((len(text) - len(word.lstrip()), len(text)))
+        links = [(number, number) for number in range(len(said))]
+        pairs.append(Aligned(str(found[0]), text, list(itertools.pairwise(times)), spans, links))
+    return pairs
+
+
+def ends_of(text: Callable[[Tokens], str], tokens: Tokens, whole: str, special: Sequence[int] = ()) -> list[int]:
+    """For each token of a text, the number of characters up to its end; -1: it is a special one.
+
+    Spaces at the beginning do not count: some tokenisers put one there. Empty if the tokens spell another text, as
+    those of a vocabulary without some character do.
+    """
+    if text(tokens).strip() != whole.strip():
+        return []
+    lengths = [len(text(tokens[:end]).lstrip()) for end in range(1, len(tokens) + 1)]
     return [-1 if token in special else length for token, length in zip(tokens, lengths, strict=True)]
 
 
 def rank(model: Shows, pairs: Sequence[Aligned], count: int) -> Ranking:
     """The best `count` heads. Raises SimulstError: nothing is aligned; there are fewer heads."""
-    found = [_met(model.seen(pair.source, pair.target), pair) for pair in pairs]
+    looked = ((model.seen(pair.source, pair.target), pair) for pair in pairs)
+    found = [_met(seen, pair) for seen, pair in looked if seen.tokens and seen.places]
     kept = [(weights, good) for weights, good in found if len(good)]
     if len(kept) < 2:
         raise SimulstError(
-            f"{len(kept)} pairs have aligned words; give 2 or more to find heads (60 are a good number)."
+            f"{len(kept)} of {len(pairs)} pairs have aligned words and are spelled by the model's tokens; give 2 or "
+            "more such pairs to find heads (60 are a good number)."
         )
     layers, heads = kept[0][0].shape[:2]
     if count > layers * heads:

@@ -6,7 +6,10 @@ from typing import Any
 
 import numpy as np
 import pytest
+import soundfile
+import tiny_espnet
 import tiny_huggingface
+import tiny_pieces
 import torch
 import transformers
 import yaml
@@ -14,11 +17,13 @@ from click.testing import CliRunner
 from hypothesis import given
 from hypothesis import strategies as st
 
+from simulst.audio.read import load_audio
 from simulst.commands.models import models
 from simulst.errors import SimulstError
+from simulst.models import load_model
 from simulst.models.cascade.loading import load_translator
-from simulst.models.heads import Aligned, Seen, rank, read_pairs, read_pharaoh
-from simulst.models.huggingface.alignment import heads_beside
+from simulst.models.heads import Aligned, Seen, Spoken, heads_beside, rank, read_pairs, read_pharaoh, spoken_pairs
+from simulst.models.huggingface.decoder import SteppedDecoder
 from simulst.opening import Opening
 
 PAIRS: list[dict[str, Any]] = [
@@ -62,7 +67,7 @@ def test_the_best_heads() -> None:
     assert rank(MadeUp(), [Aligned("abcd", "dcba", spans, spans, [(3, 0)])] * 10, 1).tokens == 10
     with pytest.raises(SimulstError, match=r"the model has 4 heads; choose 5 of them with a smaller --count"):
         rank(MadeUp(), [pair] * 2, 5)
-    with pytest.raises(SimulstError, match="1 pairs have aligned words; give 2 or more"):
+    with pytest.raises(SimulstError, match="1 of 2 pairs have aligned words and are spelled by the model's tokens"):
         rank(MadeUp(), [pair, Aligned("abcd", "dcba", spans, spans, [])], 1)
 
 
@@ -150,7 +155,8 @@ def test_the_command(kind: str, tmp_path: Path) -> None:
     about += ["--alignments", str(tmp_path / "pairs.json"), "--count", "2"]
     ran = CliRunner().invoke(models, about, catch_exceptions=False)
     assert ran.exit_code == 0, ran.output
-    assert "of 8 pairs attend most to an aligned word" in ran.output and "halves: " in ran.output
+    assert "of 4 pairs attend most to an aligned place" in ran.output and "halves: " in ran.output
+    assert "left out: 4 pairs" in ran.output  # no token spells ß
     found = json.loads((tmp_path / "m/alignment_heads.json").read_text())
     assert len(found["heads"]) == 2 and found["scores"] == sorted(found["scores"], reverse=True)
     assert [list(pair) for pair in heads_beside(tmp_path / "m", 2, 2)] == found["heads"]
@@ -175,3 +181,45 @@ def test_the_order_of_pairs_changes_no_score(order: list[int]) -> None:
     pairs = [Aligned(chr(97 + n) + "yz", "xyz", spans, spans, links) for n in range(6)]
     one, other = rank(Random(), pairs, 3), rank(Random(), [pairs[n] for n in order], 3)
     assert (one.heads, one.scores, one.mean) == (other.heads, other.scores, other.mean)
+
+
+@pytest.mark.parametrize("kind", ["whisper", "espnet"])
+def test_speech(kind: str, tmp_path: Path) -> None:
+    """Attention is that of the session's own search. A word ends at the last token that belongs to it."""
+    samples, folder = tiny_huggingface.noise(1.0), tmp_path / "m"
+    said = "the cat sat" if kind == "whisper" else tiny_pieces.TEXT.split("\n")[0]
+    if kind == "whisper":
+        tiny_huggingface.write(folder, kind)
+    else:
+        tiny_espnet.write(tmp_path / "e")
+        folder = tmp_path / "e/exp/st"
+    soundfile.write(tmp_path / "one.wav", samples, 16000)
+    soundfile.write(tmp_path / "two.wav", samples[::-1], 16000)
+    lines = [f"{name} 1 0.{2 * n} 0.2 {word}" for name in ("one", "two") for n, word in enumerate(said.split())]
+    (tmp_path / "words.ctm").write_text("\n".join(lines))
+    about = ["heads", "--model", str(folder), "--source-lang", "en", "--target-lang", "en", "--count", "2"]
+    about += ["--times", str(tmp_path / "words.ctm"), "--audio", str(tmp_path)]
+    ran = CliRunner().invoke(models, about, catch_exceptions=False)
+    assert ran.exit_code == 0, ran.output
+    found = json.loads((folder / "alignment_heads.json").read_text())
+    model: Any = load_model(folder)
+    used = model.alignment_heads if kind == "espnet" else model.architecture.alignment_heads
+    assert [list(pair) for pair in used] == found["heads"] and found["pairs"] == 2
+    pairs = spoken_pairs({"one": [(0.2, " the"), (0.4, " cat")]}, tmp_path)
+    assert pairs == [
+        Aligned(str(tmp_path / "one.wav"), "the cat", [(0, 200), (200, 400)], [(0, 3), (4, 7)], [(0, 0), (1, 1)])
+    ]
+    seen = Spoken(model, ("en", "en")).seen(str(tmp_path / "one.wav"), said)
+    assert seen.weights.shape[2:] == (len(seen.tokens), len(seen.places)) and seen.places[-1] == 1000
+    assert seen.tokens[-1] == len(said)
+    if kind == "whisper":
+        session = model.session(Opening("en", "en"))
+        session.extend(load_audio(tmp_path / "one.wav"), True)
+        tokens = session.spell(said)
+        session.end_times(tokens)
+        decoder = SteppedDecoder(model.architecture.model, session._prompt(), heard=session._encoded.heard)
+        memory = decoder.memory()
+        memory.append(session._encoded.frames)
+        np.testing.assert_allclose(seen.weights, decoder.spoken(tokens, memory), atol=1e-5)
+    with pytest.raises(SimulstError, match="has no recording 'three'"):
+        spoken_pairs({"three": [(0.2, " the")]}, tmp_path)

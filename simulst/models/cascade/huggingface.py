@@ -12,7 +12,7 @@ from simulst.hypotheses import Beam, Hypothesis, Tokens
 from simulst.models.base import check_device
 from simulst.models.cascade.settings import beside
 from simulst.models.cascade.translators import MORE_TOKENS, TOKENS_PER_TOKEN, Opener, Past, Translation, Translator
-from simulst.models.heads import Seen, ends_of
+from simulst.models.heads import Seen, ends_of, heads_beside
 from simulst.models.window import warn_of_full_context
 from simulst.needs import Need
 from simulst.opening import Opening
@@ -46,7 +46,6 @@ class HuggingFaceText(Translator):
         """Raises SimulstError: no such model, or none that turns text into text."""
         import torch
 
-        from simulst.models.huggingface.alignment import heads_beside
         from simulst.models.huggingface.architectures import Architecture
         from simulst.models.huggingface.attention import attend_by_steps
         from simulst.models.huggingface.decoder import read_last_only, sizes_of
@@ -165,8 +164,12 @@ class TextTranslation(Translation):
         memory = decoder.memory()
         memory.append(EncodeText(parts.model, ids).answer())
         special = parts.tokenizer.all_special_ids
-        places = ends_of(lambda part: parts.tokenizer.decode(part, skip_special_tokens=True), tuple(ids), special)
-        return Seen(decoder.spoken(tokens, memory).cpu().numpy(), places, ends_of(parts.text, tokens))
+
+        def text(part: Tokens) -> str:
+            return parts.tokenizer.decode(list(part), skip_special_tokens=True)
+
+        places = ends_of(text, tuple(ids), source, special)
+        return Seen(decoder.spoken(tokens, memory).cpu().numpy(), places, ends_of(parts.text, tokens, target))
 
 
 @dataclass(frozen=True)

@@ -15,7 +15,7 @@ from simulst.models.base import check_device
 from simulst.models.cascade.chat import REMEDY, Chat, ChatOptions, Prompt
 from simulst.models.cascade.settings import beside
 from simulst.models.cascade.translators import MORE_TOKENS, TOKENS_PER_TOKEN, Opener, Past, Translation
-from simulst.models.heads import Seen, ends_of
+from simulst.models.heads import Seen, ends_of, heads_beside
 from simulst.models.window import warn_of_full_context
 from simulst.needs import Need
 from simulst.opening import Opening
@@ -95,7 +95,6 @@ class Loaded(Chat):
     """A model that chats. folder: where its files are."""
 
     def __init__(self, path: Path, model: Any, tokenizer: Any, folder: Path) -> None:
-        from simulst.models.huggingface.alignment import heads_beside
         from simulst.models.huggingface.attention import STEPPED
         from simulst.models.huggingface.decoder import sizes_of
 
@@ -222,7 +221,7 @@ class LLMTranslation(Translation):
         attention = decoder.prefill(read, decoder.memory(), attention=True)[1].attention
         assert attention is not None
         weights = attention[:, 0].unflatten(0, (layers, heads)).cpu().numpy()
-        return Seen(weights, chat.ends, ends_of(loaded.text, tokens))
+        return Seen(weights, chat.ends, ends_of(loaded.text, tokens, target))
 
     def _over(self, chat: Prompt, sentence: str, options: JointBeamSearch, heads: HeadPairs) -> JointSearch:
         about = chat.tokens, options, heads

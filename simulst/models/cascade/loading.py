@@ -9,11 +9,14 @@ from typing import Any
 from simulst.errors import SimulstError
 from simulst.files.code import files_of_modules
 from simulst.find import find_options, modules_of, names
+from simulst.machine.threads import available_cores
 from simulst.models.cascade.recognisers import OwnModel, Recogniser
 from simulst.models.cascade.session import Cascade
-from simulst.models.cascade.settings import CascadeOptions, Settings, read_settings
+from simulst.models.cascade.settings import CascadeOptions, Settings, beside, read_settings
 from simulst.models.cascade.transcript import Transcript
-from simulst.models.cascade.translators import Opener, Translator
+from simulst.models.cascade.translators import Opener, Translation, Translator
+from simulst.models.huggingface.folder import find_folder
+from simulst.opening import Opening
 from simulst.options import build_options
 
 RECOGNISERS = {"model": OwnModel, "transcript": Transcript}
@@ -47,6 +50,16 @@ def files(path: Path) -> tuple[Path, ...]:
 def load_translator(path: Path, raw: dict[str, Any], cores: int) -> Opener:
     """From what a cascade's file says. Raises SimulstError: no such type, wrong options, what `load` raises."""
     return read_translator(path, raw).load(path, cores)
+
+
+def open_translator(path: Path, source: str, target: str) -> tuple[Translation, Path]:
+    """Of a cascade's file: a translation, and the folder of its model. Raises SimulstError: it has none."""
+    raw = read_settings(path).translator
+    model = getattr(read_translator(path, raw), "model", None)
+    if model is None:
+        raise SimulstError(f"{path}: this translator has no model with heads; give one of type llm or huggingface.")
+    opened = load_translator(path, raw, available_cores())(Opening(source, target))
+    return opened, find_folder(Path(beside(path, model)))
 
 
 def read_translator(path: Path, raw: dict[str, Any]) -> Translator:

@@ -15,6 +15,7 @@ import yaml
 from simulst.errors import SimulstError, first_line
 from simulst.files.yaml import load_yaml
 from simulst.models.espnet.network.lagging import WaitOptions
+from simulst.models.heads import HEADS
 from simulst.options import build_options, read_fields
 from simulst.search import JointBeamSearch
 
@@ -145,7 +146,7 @@ class Experiment:
             return (self.path,)
         names = [self.checkpoint, CONFIG, self.config.get("bpemodel"), self.config["token_list"]]
         found = [self._place(name) for name in names if isinstance(name, str)]
-        return (*dict.fromkeys(found), *(file for file in [self.path / SEARCH] if file.is_file()))
+        return (*dict.fromkeys(found), *(file for file in [self.path / SEARCH, self.path / HEADS] if file.is_file()))
 
     def tokens(self) -> list[str]:
         """The vocabulary, in order."""

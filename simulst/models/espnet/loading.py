@@ -25,6 +25,7 @@ from simulst.models.espnet.network.linear import Linear, check_precision, joined
 from simulst.models.espnet.network.recurrent_decoder import RecurrentDecoder
 from simulst.models.espnet.options import ESPnetOptions
 from simulst.models.espnet.vocabulary import Vocabulary, read_vocabulary, trained_languages
+from simulst.models.heads import heads_beside
 
 ENCODERS = {
     "contextual_block_conformer": "contextual_block_conformer_encoder:ContextualBlockConformerEncoder",
@@ -95,6 +96,7 @@ def _assemble(experiment: Experiment, options: ESPnetOptions) -> ESPnet:
     features = log_mel_of(config.get("frontend_conf") or {}, mel, SAMPLE_RATE, kind)
     normalize = _normalization(config, weights)
     encoder = _encoder(config, weights, features.dims, normalize, options, lagging)
+    decoder = _decoder(config, weights, vocabulary, encoder.width, options, lagging)
     return ESPnet(
         path=experiment.path,
         vocabulary=vocabulary,
@@ -102,12 +104,13 @@ def _assemble(experiment: Experiment, options: ESPnetOptions) -> ESPnet:
         features=features,
         normalize=normalize,
         encoder=encoder,
-        decoder=_decoder(config, weights, vocabulary, encoder.width, options, lagging),
+        decoder=decoder,
         ctc_layer=_ctc_layer(config, weights, vocabulary, encoder.width, options),
         window=options.window,
         device=torch.device(options.device),
         batches=not depends_on_rows(options.precision, options.device),
         search=experiment.search(),
+        alignment_heads=heads_beside(experiment.path, *decoder.attentions),
     )
 
 

@@ -25,6 +25,7 @@ from simulst.models.espnet.network.full_context_encoder import FullContextEncode
 from simulst.models.espnet.network.linear import Linear
 from simulst.models.espnet.network.recurrent_decoder import RecurrentDecoder
 from simulst.models.espnet.vocabulary import Vocabulary
+from simulst.policy.context import HeadPairs
 from simulst.search import LENGTH_RATIO, TOKENS_PER_SECOND, JointBeamSearch
 
 
@@ -43,6 +44,7 @@ class Parts:
     device: the torch device.
     batches: whether several streams' frames may be encoded in one batch.
     search: used if a decoding configuration names none. It holds the search's weights that were chosen on dev, if any.
+    alignment_heads: those that align its text, if they are known.
     """
 
     sample_rate = SAMPLE_RATE
@@ -61,8 +63,9 @@ class Parts:
         device: torch.device,
         batches: bool,
         search: JointBeamSearch,
+        alignment_heads: HeadPairs = (),
     ) -> None:
-        self.path = path
+        self.path, self.alignment_heads = path, alignment_heads
         # Coarser frames than 40 ms may have several tokens.
         seconds = features.hop * encoder.subsample / SAMPLE_RATE
         self.search = replace(search, max_length_ratio=max(LENGTH_RATIO, TOKENS_PER_SECOND * seconds))

@@ -155,7 +155,9 @@ class ESPnetSession(Session):
                 background, spell, size = self.opening.background, vocabulary.spell, len(vocabulary.tokens)
                 self._terms = terms_of(background, options, self.opening.target, spell, self._model.text, size)
             sos, eos = vocabulary.sos, vocabulary.eos
-            self._search = JointSearch(self._decoder, options, sos, eos, with_ctc, self._terms)
+            self._search = JointSearch(
+                self._decoder, options, sos, eos, with_ctc, self._terms, self._model.alignment_heads
+            )
             self._searched = 0
         return self._search
 

@@ -2,43 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from pathlib import Path
-
 import numpy as np
-
-from simulst.errors import SimulstError
-from simulst.options import read_json_fields
-from simulst.policy.context import HeadPairs
-
-HEADS = "alignment_heads.json"
-"""The file beside a model that `simulst models heads` writes."""
-
-
-@dataclass(frozen=True)
-class Heads:
-    """Of such a file: the heads that align best, best first, each as the number of its layer and its number there."""
-
-    heads: tuple[tuple[int, int], ...]
-
-
-def heads_beside(folder: Path, layers: int, heads: int) -> HeadPairs:
-    """The heads that were found for a model with so many layers and heads in each; none if nobody looked for them.
-
-    Raises SimulstError: the file is broken, or of another model.
-    """
-    path = folder / HEADS
-    if not path.is_file():
-        return ()
-    remedy = "find the heads again (simulst models heads)"
-    found = read_json_fields(Heads, path, remedy).heads
-    for layer, head in found:
-        if not (0 <= layer < layers and 0 <= head < heads):
-            raise SimulstError(
-                f"{path}: names head {head} of layer {layer}, but the decoder has {layers} layers of {heads} heads; "
-                f"{remedy}."
-            )
-    return found
 
 
 def monotonic_frames(weights: np.ndarray) -> list[int]:

@@ -10,6 +10,7 @@ from typing import Any
 
 from simulst.errors import SimulstError, first_line
 from simulst.models.base import check_device
+from simulst.models.heads import heads_beside
 from simulst.models.huggingface.folder import find_folder, model_type, weight_files
 from simulst.models.huggingface.options import HuggingFaceOptions
 
@@ -42,6 +43,7 @@ def read(path: Path, options: HuggingFaceOptions, change: Callable[[Any], None] 
     run without being allowed to.
     """
     from simulst.models.huggingface.architectures import find_architecture
+    from simulst.models.huggingface.decoder import sizes_of
 
     check_device(options.device)
     with quiet():
@@ -68,7 +70,9 @@ def read(path: Path, options: HuggingFaceOptions, change: Callable[[Any], None] 
         extractor = read_part(path, features, lambda: AutoFeatureExtractor.from_pretrained(folder, **trust))
         written = model.get_decoder().config
         tokenizer = read_tokenizer(path, lambda: AutoTokenizer.from_pretrained(folder, **trust), written)
-    return architecture(path, model.eval(), extractor, tokenizer, options)
+    found = architecture(path, model.eval(), extractor, tokenizer, options)
+    found.alignment_heads = heads_beside(folder, *sizes_of(model)) or found.alignment_heads
+    return found
 
 
 def read_model(
