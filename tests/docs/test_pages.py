@@ -8,6 +8,7 @@ are checked. Blocks of Python are run, and decoding configurations are opened.
 
 from __future__ import annotations
 
+import ast
 import functools
 import gzip
 import importlib
@@ -83,9 +84,11 @@ NOT_RUN = {
 """The blocks and commands, by their beginnings, that can't be run here, and why."""
 
 OTHERS_OPTIONS = {
-    "--computation-aware": "SimulEval",
-    "--server-config": "simulstream",
-    "--speech-processor-config": "simulstream",
+    **dict.fromkeys(("--computation-aware", "--agent", "--agent-class", "--eval-latency-unit"), "SimulEval"),
+    **dict.fromkeys(("--source-segment-size", "--output"), "SimulEval"),
+    **dict.fromkeys(
+        ("--server-config", "--speech-processor-config", "--eval-config", "--wav-list-file"), "simulstream"
+    ),
     "--local-dir": "Hugging Face",
     "--copy_files": "CTranslate2",
     "--fix_simuleval_emission_ca": "OmniSTEval",
@@ -477,6 +480,43 @@ def test_files_in_the_text(page: str) -> None:
     for code in pages.inline(page):
         if re.fullmatch(r"(tests|conf|simulst|local|benchmarks|egs/\w+/local)(/[\w.-]+)+/?", code):
             assert (pages.ROOT / code).exists(), f"{page}: there is no {code}"
+
+
+NAMED = {
+    "file": r"(?<![\w./$-])(?:docs|conf|local|egs|tools|benchmarks|simulst|tests)/[\w./-]*\w\.(?:md|py|sh|yaml|json)\b",
+    "recipe": r"--recipe ([a-z_]+(?:/[a-z_]+)*)",
+    "command": r"(?:`|\b(?:run|let|by|use|with) )simulst ([a-z][a-z-]+)",
+}
+
+
+def sentences(file: Path) -> Iterator[str]:
+    """What a program may print, and its docstrings. Of a shell script: all of it."""
+    if file.suffix == ".sh":
+        yield file.read_text()
+        return
+    for node in ast.walk(ast.parse(file.read_text())):
+        if isinstance(node, ast.Constant) and isinstance(node.value, str) and " " in node.value:
+            yield node.value
+
+
+def test_what_messages_name_is_there() -> None:
+    """Files, recipes, commands and options in messages, help and docstrings."""
+    programs = tracked.files("simulst/*.py", "local/*.py", "egs/*.py", "benchmarks/*.py", "*.sh")
+    for file in programs:
+        if "handin" in file.parts or "TEMPLATE" in file.parts:  # what other programs take; what is filled in first
+            continue
+        for text in sentences(file):
+            for name in re.findall(NAMED["file"], text):
+                assert (pages.ROOT / name).exists() or (file.parents[1] / name).exists(), f"{file}: there is no {name}"
+            for name in re.findall(NAMED["recipe"], text):
+                script = f"egs/{name}.sh" if "/" in name else f"egs/{name}/run.sh"
+                assert (pages.ROOT / script).is_file(), f"{file}: there is no recipe {name}"
+            for name in re.findall(NAMED["command"], text):
+                assert name in main.commands, f"{file}: there is no command simulst {name}"
+            if file.is_relative_to(pages.ROOT / "simulst"):
+                for option in options(text):
+                    known = option in all_options() or option in OTHERS_OPTIONS
+                    assert known, f"{file}: nothing has the option {option}"
 
 
 def test_the_readme_names_every_page() -> None:
