@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Acted speech in English and Spanish with text in eight languages, from two games in Debian. This script puts Whisper base online
-# on it. Beside it: --recipe voices/cascade (it recognises, a command translates), voices/finetune (it learns to write six
-# languages), voices/extras/talks.
+# on it. Beside it: --recipe voices/cascade (it recognises, a command translates), voices/llm (a language model translates),
+# voices/finetune (it learns to write six languages), voices/extras/talks.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")"
 . ../../local/common.sh

@@ -203,6 +203,24 @@ def test_cascades(checkout: Path) -> None:
     assert (exp / "results/cascade-en-es-tst.svg").is_file()
 
 
+def test_cascades_with_a_language_model(checkout: Path) -> None:
+    """It goes by its attention, over what Whisper hears and over the transcript at its times."""
+    chat = tiny_huggingface.write_language_model(checkout / "chat")
+    (checkout / "llm.yaml").write_text(
+        SWEEP
+        + "- {read: {type: chunk, ms: 500}, stop: {type: align_att, words: 0, pairs: [[0, 0]]}, commit: {type: all}}\n"
+    )
+    options = ("--pairs", "en-es", "--llm", str(chat), "--decodings", str(checkout / "llm.yaml"), "--findings", "")
+    for heard in ("", "-timed"):
+        run(checkout, "voices/llm", *options, "--stage", "decode", *(["--timed"] if heard else []))
+        found = runs(checkout / f"egs/voices/exp/llm-chat{heard}")
+        assert found == {f"decode/en-es/tst/{name}" for name in ("hold-1_500ms", "all_AlignAtt0w-P0.0_500ms")}
+        section = read_section(checkout / f"egs/voices/exp/results/llm-chat{heard}-en-es-tst.json")
+        assert len(section.runs) == 2
+    settings = read_settings(checkout / "egs/voices/exp/llm-chat-timed/en-es-tst.yaml")
+    assert settings.recogniser["transcript"].endswith("egs/voices/data/en-es/tst")
+
+
 def test_talks(checkout: Path) -> None:
     """The prompts are joined, decoded and scored, with a curve over the lag of recordings."""
     (checkout / "sweep.yaml").write_text(SWEEP)
