@@ -32,10 +32,14 @@ def prefix() -> None:
 @source_lang_option
 @target_lang_option
 @click.option("--out", required=True, type=PATH, help="Folder for the pairs.")
-@click.option("--tau", default=100, show_default=True, help="Frames of 10 ms by which prefixes grow.")
-@click.option("--beam", default=10, show_default=True, help="Beam size; the decoder searches without CTC.")
+@click.option(
+    "--tau", default=100, show_default=True, type=click.IntRange(1), help="Frames of 10 ms by which prefixes grow."
+)
+@click.option(
+    "--beam", default=10, show_default=True, type=click.IntRange(1), help="Beam size; the decoder searches without CTC."
+)
 @click.option("--open-end", is_flag=True, help="Leave out the full stop after a prefix's translation.")
-@click.option("--limit", default=0, help="Only the first N utterances.")
+@click.option("--limit", default=0, type=click.IntRange(0), help="Only the first N utterances.")
 @cluster_options
 @force_option("Extract them again.")
 def extract(

@@ -86,9 +86,6 @@ def test_other_options_are_refused_by_name(corpus: Path, tmp_path: Path) -> None
     ):
         with pytest.raises(SimulstError, match=name):
             extract(task(corpus), corpus / "train", tmp_path, Options(*changed))
-    for bad, name in ((Options, (0,)), "--tau 0"), ((Options, (100, 1, False, -1)), "--limit -1"):
-        with pytest.raises(SimulstError, match=name):
-            bad[0](*bad[1])
 
 
 def test_another_model_languages_or_utterances_are_refused(corpus: Path, tmp_path: Path) -> None:
