@@ -125,12 +125,6 @@ ESPNET = table(
     ("", "valid.acc.ave.pth cannot be read", cut(PTH, 2000)),
     ("", "valid.acc.ave.pth holds more than weights", weights(lambda w: {"model": w, "epoch": 3})),
     ("", "the weights lack", weights(lambda w: {1: torch.zeros(2)})),
-    ("", "espnet: the weights lack 'frontend.logmel.melmat'", weights(lambda w: {"a": torch.zeros(2)})),
-    (
-        "",
-        "the weights 'decoder.*' do not fit config.yaml",
-        weights(lambda w: {k: v for k, v in w.items() if "decoder.embed" not in k}),
-    ),
     ("", "espnet: the file tokens.txt is missing", removed("espnet/tokens.txt")),
     ("", "do not fit", written("espnet/tokens.txt", "<blank>\n<unk>\n<sos/eos>\n")),
     ("", "espnet: tokens.txt is not UTF-8", written("espnet/tokens.txt", b"\xff\xfe")),
