@@ -12,6 +12,7 @@ import transformers
 from tiny_huggingface import FEED, HEADS, LAYERS, SPREAD, WIDTH
 
 POSITIONS = 1024
+SECONDS = 6  # that some encoders read at once; released ones read 30
 TEMPLATE = """{% for m in messages %}<|{{ m.role }}|>{% if m.content is string %}{{ m.content }}{% else %}
 {% for c in m.content %}{% if c.type == 'audio' %}<|audio|>{% else %}{{ c.text }}{% endif %}{% endfor %}{% endif %}
 {% endfor %}{% if add_generation_prompt %}<|assistant|>{% endif %}"""
@@ -39,7 +40,7 @@ def _qwen2_audio(tokenizer: Any, positions: int) -> tuple[Any, Any]:
         text_config={"model_type": "qwen2", **_text(tokenizer, positions)},
         audio_token_index=AUDIO,
     )
-    return transformers.Qwen2AudioForConditionalGeneration(config), transformers.WhisperFeatureExtractor(feature_size=8)
+    return transformers.Qwen2AudioForConditionalGeneration(config), _extractor(SECONDS)
 
 
 def _voxtral(tokenizer: Any, positions: int) -> tuple[Any, Any]:
@@ -50,7 +51,7 @@ def _voxtral(tokenizer: Any, positions: int) -> tuple[Any, Any]:
         text_config={"model_type": "llama", **_text(tokenizer, positions), "head_dim": WIDTH // HEADS},
         audio_token_id=AUDIO,
     )
-    return transformers.VoxtralForConditionalGeneration(config), transformers.WhisperFeatureExtractor(feature_size=8)
+    return transformers.VoxtralForConditionalGeneration(config), _extractor(SECONDS)
 
 
 def _omni(tokenizer: Any, positions: int) -> tuple[Any, Any]:
@@ -69,7 +70,7 @@ def _omni(tokenizer: Any, positions: int) -> tuple[Any, Any]:
     config = transformers.Qwen2_5OmniConfig(thinker_config=thinker.to_dict(), enable_audio_output=False)
     model = transformers.Qwen2_5OmniForConditionalGeneration(config)
     model.generation_config = transformers.GenerationConfig(eos_token_id=2, pad_token_id=1)
-    return model, transformers.WhisperFeatureExtractor(feature_size=8, chunk_length=300)
+    return model, _extractor(300)
 
 
 def _qwen3_asr(tokenizer: Any, positions: int) -> tuple[Any, Any]:
@@ -109,6 +110,10 @@ def _phi4(tokenizer: Any, positions: int) -> tuple[Any, Any]:
     return transformers.Phi4MultimodalForCausalLM(config), transformers.Phi4MultimodalFeatureExtractor()
 
 
+def _extractor(seconds: int) -> Any:
+    return transformers.WhisperFeatureExtractor(feature_size=8, chunk_length=seconds)
+
+
 def _text(tokenizer: Any, positions: int) -> dict[str, Any]:
     return {
         "vocab_size": len(tokenizer),
@@ -132,7 +137,7 @@ def _encoder(positions: bool = True) -> dict[str, Any]:
         "encoder_ffn_dim": FEED,
         "num_mel_bins": 8,
         "initializer_range": SPREAD,
-        **({"max_source_positions": 1500} if positions else {}),
+        **({"max_source_positions": SECONDS * 50} if positions else {}),
     }
 
 
