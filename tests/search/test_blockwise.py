@@ -33,6 +33,7 @@ from simulst.hypotheses import (  # noqa: E402
 )
 from simulst.models.espnet.network.decoder import CachedDecoder  # noqa: E402
 from simulst.needs import Need  # noqa: E402
+from simulst.policy.context import Look  # noqa: E402
 from simulst.policy.stop import CTC, AlignAtt, AnyOf, MaxTokens, Stop  # noqa: E402
 from simulst.search import BWBS, IBWBS, JointBeamSearch, JointOptions, ctc  # noqa: E402
 from simulst.search.beam import JointSearch, Running, joint_beam_search  # noqa: E402
@@ -466,7 +467,7 @@ def test_align_att_stops_before_the_token_that_looks_at_the_last_frames() -> Non
     search.append(memory)
     whole = run_alone(joint_beam_search(search, (), opened(MaxTokens(12))))[0].tokens
     positions: list[float] = []
-    look = Asks(lambda view: positions.append(view.frames_left((-1,), (0,))), frozenset({Need.ATTENTION}))
+    look = Asks(lambda view: positions.append(view.frames_left(Look(((1, 0),)))), frozenset({Need.ATTENTION}))
     for length in range(12):
         run_alone(search.grow(search.start(whole[:length]), opened(look)))
     for frames in (1, 5, 20, 40):

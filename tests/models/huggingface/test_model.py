@@ -32,6 +32,7 @@ from simulst.models.huggingface.model import Encode, HuggingFace, HuggingFaceSes
 from simulst.models.window import warn_of_full_context
 from simulst.needs import Need
 from simulst.opening import Opening
+from simulst.policy.context import Look
 from simulst.search import BWBS, IBWBS, JointBeamSearch
 from simulst.streams import open_stream
 from simulst.streams.driver import CANCELLED, Driver
@@ -360,11 +361,11 @@ def test_only_the_heads_that_the_model_names_align(model: HuggingFace, monkeypat
     session.extend(noise(2))
     frames = session._model.encode(session._audio).heard
     asked: list[Any] = []
+    layer = tuple((0, head) for head in range(session.traits.heads))
+    head = tuple((layer, 1) for layer in range(session.traits.layers))
 
     def ask(view: Any) -> bool:
-        asked.append(
-            [view.frames_left(), *(view.frames_left(*chosen) for chosen in (((0,),), ((), (1,)), ((-1,), (0,))))]
-        )
+        asked.append([view.frames_left(Look(pairs)) for pairs in ((), layer, head, ((1, 0),))])
         return True
 
     run_alone(session.search((), GREEDY, opened(Asks(ask, frozenset({Need.ATTENTION})))))
