@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -21,15 +22,21 @@ from simulst.errors import SimulstError, first_line
 from simulst.hypotheses import Tokens
 from simulst.languages import code_of
 from simulst.models.cascade.chat import instructed
-from simulst.models.huggingface.alignment import heads_beside
 from simulst.models.huggingface.architectures import Architecture, Encoded
-from simulst.models.huggingface.decoder import sizes_of
 from simulst.models.huggingface.folder import find_folder
 from simulst.models.huggingface.loading import read_part
 from simulst.models.speech_llm.model import SpeechLLMSession
+from simulst.options import read_json_fields
 
 TRANSLATE = "Translate the speech from {source} to {target}. Write the translation and nothing else."
 TRANSCRIBE = "Transcribe the speech in {source}. Write the words and nothing else."
+
+
+@dataclass(frozen=True)
+class Template:
+    """Of chat_template.json, the chat template."""
+
+    chat_template: str
 
 
 class SpeechLLM(Architecture):
@@ -48,7 +55,6 @@ class SpeechLLM(Architecture):
         ends = {*(named if isinstance(named, list) else [named]), self.tokenizer.eos_token_id} - {None}
         self.ends: Tokens = (self.eos, *sorted(ends - {self.eos}))
         self.never = tuple({*self.tokenizer.all_special_ids, self.audio_token} - ends)
-        self.alignment_heads = heads_beside(find_folder(self.path), *sizes_of(self.model))
 
     @property
     def audio_token(self) -> int:
@@ -102,9 +108,17 @@ class SpeechLLM(Architecture):
     def _tokens(self, text: str) -> Tokens:
         return tuple(self.tokenizer.encode(text, add_special_tokens=False))
 
+    @cached_property
+    def template(self) -> str:
+        """The chat template; empty: there is none. Older folders have that of audio in a file of its own."""
+        path = find_folder(self.path) / "chat_template.json"
+        if path.is_file() and not (path.parent / "chat_template.jinja").is_file():
+            return read_json_fields(Template, path, "copy the model's own").chat_template
+        return self.tokenizer.chat_template or ""
+
     def _rendered(self, content: Any, system: str) -> str:
         """The chat, with one place for all audio."""
-        if not self.tokenizer.chat_template:
+        if not self.template:
             raise SimulstError(
                 f"{self.path}: has no chat template (chat_template.jinja); copy it there, or give a model that was "
                 "trained to chat."
@@ -113,6 +127,7 @@ class SpeechLLM(Architecture):
         try:
             text = self.tokenizer.apply_chat_template(
                 [*messages, {"role": "user", "content": content}],
+                chat_template=self.template,
                 tokenize=False,
                 add_generation_prompt=True,
                 enable_thinking=False,  # others do not look at it
@@ -132,6 +147,14 @@ class Qwen2Audio(SpeechLLM):
     @property
     def longest_seconds(self) -> float:
         return self.model.config.audio_config.max_source_positions * 2 * FRAME / SAMPLE_RATE
+
+    @cached_property
+    def template(self) -> str:
+        """A template without audio is that of the language model alone; the library has the one of training."""
+        from transformers import Qwen2AudioProcessor
+
+        found, token = super().template, self.tokenizer.convert_ids_to_tokens(self.audio_token)
+        return found if token in found else str(Qwen2AudioProcessor(self.extractor, self.tokenizer).chat_template)
 
     def inputs(self, windows: Sequence[np.ndarray]) -> dict[str, Tensor]:
         options = {"padding": "max_length", "return_attention_mask": True, "return_tensors": "pt"}

@@ -339,6 +339,18 @@ def test_an_adapter_is_a_part_of_the_model(folders: dict[str, Path], tmp_path: P
         load_model(granite)
 
 
+def test_where_the_template_is(models: dict[str, HuggingFace], tmp_path: Path) -> None:
+    """A template without audio is that of the language model: older folders have the other beside it, or not at all."""
+    folder = tiny_speech_llm.write(tmp_path / "model", "qwen2_audio", template="{{ messages[0].role }}")
+    architecture: Any = load_model(folder, threads=1).architecture  # type: ignore[attr-defined]
+    assert "<|audio_bos|><|AUDIO|><|audio_eos|>" in architecture.template
+    (folder / "chat_template.jinja").unlink()
+    (folder / "chat_template.json").write_text(json.dumps({"chat_template": tiny_speech_llm.TEMPLATE}))
+    architecture = load_model(folder, threads=1).architecture  # type: ignore[attr-defined]
+    usual: Any = models["qwen2_audio"].architecture
+    assert architecture.chat("es", "de") == usual.chat("es", "de")
+
+
 def test_errors(folders: dict[str, Path], models: dict[str, HuggingFace], tmp_path: Path) -> None:
     nobody = opened(models["qwen3_asr"], {"commit": {"type": "all"}, "stop": {"type": "align_att", "frames": 4}})
     with pytest.raises(SimulstError, match="nobody has said which of its heads align a text; name them in 'pairs' or"):
@@ -358,7 +370,7 @@ def test_errors(folders: dict[str, Path], models: dict[str, HuggingFace], tmp_pa
         ("{{ messages[0].role }}", r"model: the chat template has no place for audio \(<\|audio\|>\); copy"),
         ("{{ nothing() }}", r"model: the chat template cannot be used \(.*nothing"),
     ):
-        tiny_speech_llm.write(tmp_path / "model", "qwen2_audio", template=template)
+        tiny_speech_llm.write(tmp_path / "model", "granite_speech", template=template)
         refused(message)
     tiny_speech_llm.write(tmp_path / "model", "qwen2_audio", positions=120)
     refused("the audio and what the model is told are 12. tokens, but it reads 120; give it a shorter window or less")
