@@ -398,6 +398,7 @@ class GuessingGuide:
 
 class CapableSession(fake.FakeSession):
     traits = Traits(frozenset(Need) - {Need.AUDIO}, JointBeamSearch(), layers=2, heads=2, trained_wait=(3, 280.0, 1))
+    source_words = 3.0
 
 
 class Capable(fake.FakeModel):
