@@ -226,5 +226,6 @@ def test_rtf_sums_over_the_corpus() -> None:
     assert [computation_ms(i) for i in (logged, from_elapsed, unknown, text_input)] == [1500, 300, None, None]
     assert real_time_factor([logged, from_elapsed, unknown, text_input]) == pytest.approx(1800 / 6000)
     assert real_time_factor([unknown]) is None
+    assert computation_ms(replace(from_elapsed, elapsed=from_elapsed.delays)) == 0
     # The computation time of an utterance that wrote nothing counts, too, if it was logged.
     assert real_time_factor([log_entry([], 2000, "a", compute_ms=500)]) == pytest.approx(0.25)
