@@ -120,6 +120,7 @@ def without(key: str) -> dict[str, Any]:
         ({**SIMULEVAL, "delays": [1000, 10**400]}, "delays[1] should be a valid number, but is 1000"),
         ({**SIMULEVAL, "delays": [1000, 1e300]}, "delays[1] should be less than or equal to 1000000000"),
         ({**SIMULEVAL, "elapsed": [1100]}, "2 delays but 1 elapsed times"),
+        ({**SIMULEVAL, "elapsed": [1100, 2300, 2400]}, "2 delays but 3 elapsed times"),
         ({**SIMULEVAL, "source_length": 0}, "source_length should be greater than or equal to 0.01, but is 0"),
         ({**SIMULEVAL, "prediction": ["the", "cat"]}, 'prediction should be a valid string, but is ["the", "cat"]'),
         ({**SIMULEVAL, "reads": [2000, 1000]}, "reads fall"),
