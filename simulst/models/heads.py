@@ -26,7 +26,8 @@ from simulst.options import read_json_fields
 from simulst.policy.context import HeadPairs, View
 from simulst.policy.stop import AlignAtt, Stopping
 from simulst.search import JointBeamSearch
-from simulst.session import Model
+from simulst.search.beam import AttendingView
+from simulst.session import Model, Traits
 
 HEADS = "alignment_heads.json"
 """The file beside a model that `simulst models heads` writes."""
@@ -127,11 +128,15 @@ class Probe(Stopping):
     options = AlignAtt(1)
     attention: Any = None
 
-    def __init__(self) -> None:
-        """It needs nothing of a stream."""
+    def __init__(self, traits: Traits) -> None:
+        """It needs nothing of a stream. traits: of the session that searches."""
+        self._sizes = traits.layers, traits.heads
+        self.attends = tuple(itertools.product(*map(range, self._sizes)))
 
     def ends(self, view: View) -> bool:
         self.attention = getattr(view, "attention", None)
+        if isinstance(view, AttendingView) and view.search.shown is not None and self.attention is not None:
+            self.attention = self.attention[:, -1].unflatten(0, self._sizes)  # of all heads, as it attends to all
         return True
 
 
@@ -150,7 +155,8 @@ class Spoken:
         from simulst.audio.read import load_audio
 
         samples, session = load_audio(source), self.model.session(Opening(*self.languages))
-        traits, tokens, probe = session.traits, session.spell(target), Probe()
+        traits, tokens = session.traits, session.spell(target)
+        probe = Probe(traits)
         if not {Need.ATTENTION, Need.STEPS} <= traits.gives or not tokens:
             raise SimulstError("this speech model shows no attention of heads; give one of Hugging Face's or ESPnet's.")
         run_alone(steps_of(session.extend(samples, True)))

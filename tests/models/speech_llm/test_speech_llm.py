@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+import soundfile
 import tiny_speech_llm
 import torch
 import transformers
@@ -22,6 +23,7 @@ from simulst.errors import SimulstError
 from simulst.hypotheses import Tokens
 from simulst.meter import Meter
 from simulst.models import digest_of_weights, load_model
+from simulst.models.heads import Spoken
 from simulst.models.huggingface.causal import CausalDecoder
 from simulst.models.huggingface.decoder import _shown_attention
 from simulst.models.huggingface.model import HuggingFace
@@ -221,6 +223,20 @@ def test_align_att(beside: bool, model: HuggingFace, monkeypatch: pytest.MonkeyP
             assert run_alone(session.search((), GREEDY, stop)).best == text[:expected]
             stops.add(expected)
     assert len(stops) > 1
+
+
+def test_simulst_models_heads_sees_all_heads(models: dict[str, HuggingFace], tmp_path: Path) -> None:
+    model: Any = models["qwen3_asr"]
+    soundfile.write(tmp_path / "a.wav", noise(1.7), 16000, subtype="FLOAT")
+    session = session_of(model, noise(1.7))
+    found(session)
+    full = attention_of_the_library(session, session.spell("der Hund"))[:, :, :-1]
+    with pytest.MonkeyPatch.context() as patched:
+        for beside in ((), ((1, 0),)):
+            patched.setattr(model.architecture, "alignment_heads", beside)
+            seen = Spoken(model, pair_of(model)).seen(str(tmp_path / "a.wav"), "der Hund")
+            np.testing.assert_allclose(seen.weights, full.numpy(), atol=1e-4)
+            assert seen.places[-1] == 1700
 
 
 @pytest.mark.parametrize("kind", KINDS)
