@@ -172,10 +172,11 @@ def test_who_pauses(tmp_path: Path) -> None:
     assert len(made[0].segments) == 2
 
 
-def test_nobody_pauses() -> None:
+@pytest.mark.parametrize("longest", [62, 63])  # chunks; the first utterance has 63
+def test_nobody_pauses(longest: int) -> None:
     """After `longest` seconds, one chunk without speech ends an utterance; before, it does not."""
     samples = audio(0, *[20 * CHUNK, CHUNK] * 9, 20 * CHUNK)
-    how = replace(Decoding(Chunk(300), All()), segment=Pause(PAUSE, longest=62 * CHUNK / RATE))
+    how = replace(Decoding(Chunk(300), All()), segment=Pause(PAUSE, longest=longest * CHUNK / RATE))
     stream = open_stream(model(), how, "es", "en")
     stream.push(samples, finished=True)
     size = 63 * CHUNK / 16  # three times speech and a chunk of silence
