@@ -14,7 +14,7 @@ QUANTIZATIONS = ("float32", "float16", "bfloat16", "int8", "int8_float32", "int8
 
 @click.group(cls=Group)
 def models() -> None:
-    """Convert a Whisper to or from CTranslate2's form; find the heads that align."""
+    """Convert a Whisper, or find heads that align."""
 
 
 @models.command("to-ctranslate2")
