@@ -259,8 +259,11 @@ def test_the_last_word_may_leave_at_once() -> None:
     with pytest.raises(SimulstError, match="punctuation goes with last_word"):
         All(punctuation=True)
     stream = scripted([[[0]], [[0, 1]], [[0, 1, 2]]], All(last_word=True), [b" caf\xc3", b"\xa9", b" ole"])
-    said = [[e.text.strip() for e in stream.push(audio(1000), finished=step == 2)] for step in range(3)]
-    assert said == [[], ["café"], ["ole"]], "but no part of a character"
+    said, committed = [], []
+    for step in range(3):
+        said.append([e.text.strip() for e in stream.push(audio(1000), finished=step == 2)])
+        committed.append(stream.committed)
+    assert said == [[], ["café"], ["ole"]] and committed == [(), (0, 1), (0, 1, 2)], "but no part of a character"
     stream = scripted([[[0, 1]], [[0, 1, 2]]], All(last_word=True), [*map(str.encode, (" हिन्द", "ी", " है"))])
     said = [[e.text.strip() for e in stream.push(audio(1000), finished=step == 1)] for step in range(2)]
     assert said == [["हिन्दी"], ["है"]], "a vowel sign belongs to its word"
