@@ -131,7 +131,7 @@ class Probe(Stopping):
     def __init__(self, traits: Traits) -> None:
         """It needs nothing of a stream. traits: of the session that searches."""
         self._sizes = traits.layers, traits.heads
-        self.attends = tuple(itertools.product(*map(range, self._sizes)))
+        self.attends = tuple(itertools.product(range(traits.layers), range(traits.heads)))
 
     def ends(self, view: View) -> bool:
         self.attention = getattr(view, "attention", None)
