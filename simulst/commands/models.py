@@ -73,7 +73,7 @@ def heads(
     audio: Path | None,
     count: int,
 ) -> None:
-    """Find the heads that align what a model writes with its source.
+    """Find the heads that align text and source.
 
     They are written beside the model (alignment_heads.json), where STOP finds them. A translator's are those of its
     cascade's chat.
