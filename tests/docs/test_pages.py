@@ -89,6 +89,7 @@ OTHERS_OPTIONS = {
     **dict.fromkeys(
         ("--server-config", "--speech-processor-config", "--eval-config", "--wav-list-file"), "simulstream"
     ),
+    **dict.fromkeys(("--option", "--wait_k"), "ESPnet"),
     "--local-dir": "Hugging Face",
     "--copy_files": "CTranslate2",
     "--fix_simuleval_emission_ca": "OmniSTEval",
@@ -195,8 +196,10 @@ def test_what_is_not_run_is_still_there() -> None:
     for page, begin in NOT_RUN:
         texts = [line for block in pages.blocks(page) for line in block.text.splitlines()]
         assert any(line.startswith(begin) for line in texts), f"{page} has no '{begin}'; take it out of NOT_RUN"
+    said = [pages.prose(page) for page in pages.PAGES]
+    said += [text for file in programs() for text in sentences(file)]
     for option in OTHERS_OPTIONS:
-        assert any(option in pages.prose(page) for page in pages.PAGES), f"no page has {option}"
+        assert any(option in text for text in said), f"no page and no message has {option}"
 
 
 # ---- commands ----
@@ -397,8 +400,8 @@ class GuessingGuide:
 
 
 class CapableSession(fake.FakeSession):
-    traits = Traits(frozenset(Need) - {Need.AUDIO}, JointBeamSearch(), layers=2, heads=2, trained_wait=(3, 280.0, 1))
-    source_words = 3.0
+    traits = Traits(frozenset(Need) - {Need.AUDIO}, JointBeamSearch(), layers=24, heads=14, trained_wait=(3, 280.0, 1))
+    source_words = 8.0
 
 
 class Capable(fake.FakeModel):
@@ -483,11 +486,19 @@ def test_files_in_the_text(page: str) -> None:
             assert (pages.ROOT / code).exists(), f"{page}: there is no {code}"
 
 
+TOPS = ("simulst", "local", "egs", "benchmarks")
 NAMED = {
     "file": r"(?<![\w./$-])(?:docs|conf|local|egs|tools|benchmarks|simulst|tests)/[\w./-]*\w\.(?:md|py|sh|yaml|json)\b",
     "recipe": r"--recipe ([a-z_]+(?:/[a-z_]+)*)",
     "command": r"(?:`|\b(?:run|let|by|use|with) )simulst ([a-z][a-z-]+)",
 }
+
+
+def programs() -> list[Path]:
+    """Ours, in all folders but those of tests."""
+    depths = ["/".join("*" * depth) for depth in range(5)]
+    files = tracked.files("*.sh", *(f"{top}/{depth}/*.py".replace("//", "/") for top in TOPS for depth in depths))
+    return files + tracked.files(*(f"{top}/{depth}/*.sh".replace("//", "/") for top in TOPS for depth in depths))
 
 
 def sentences(file: Path) -> Iterator[str]:
@@ -502,13 +513,13 @@ def sentences(file: Path) -> Iterator[str]:
 
 def test_what_messages_name_is_there() -> None:
     """Files, recipes, commands and options in messages, help and docstrings."""
-    programs = tracked.files("simulst/*.py", "local/*.py", "egs/*.py", "benchmarks/*.py", "*.sh")
-    for file in programs:
+    for file in programs():
         if "handin" in file.parts or "TEMPLATE" in file.parts:  # what other programs take; what is filled in first
             continue
         for text in sentences(file):
             for name in re.findall(NAMED["file"], text):
-                assert (pages.ROOT / name).exists() or (file.parents[1] / name).exists(), f"{file}: there is no {name}"
+                places = (pages.ROOT, *list(file.parents)[:2])  # scripts run in their recipe's folder
+                assert any((place / name).exists() for place in places), f"{file}: there is no {name}"
             for name in re.findall(NAMED["recipe"], text):
                 script = f"egs/{name}.sh" if "/" in name else f"egs/{name}/run.sh"
                 assert (pages.ROOT / script).is_file(), f"{file}: there is no recipe {name}"
@@ -544,7 +555,7 @@ def test_each_experiment_has_a_date_and_a_finding_in_the_table() -> None:
 def test_pages_are_short() -> None:
     """What is written by hand: not the notes, not what results/ or a test writes."""
     lines = {page: len(pages.by_hand(page).splitlines()) for page in [*pages.PAGES, "CHANGELOG.md"]}
-    assert sum(lines.values()) <= 2850, lines
+    assert sum(lines.values()) <= 3000, lines
     assert all(count <= 80 for page, count in lines.items() if page.startswith("egs/")), lines
 
 

