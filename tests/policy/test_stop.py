@@ -88,20 +88,24 @@ def test_ctc() -> None:
 
 
 def test_align_att() -> None:
-    stop = open_stop(AlignAtt(4, (-1,), (0, 2)))
-    assert (stop.options.label, stop.options.needs, stop.discard) == ("AlignAtt4-L-1-H0+2", {Need.ATTENTION}, 0)
+    stop = open_stop(AlignAtt(4, (-2,), (0, -1)))
+    assert (stop.options.label, stop.options.needs, stop.discard) == ("AlignAtt4-L-2-H0+-1", {Need.ATTENTION}, 0)
     assert AlignAtt(4).label == "AlignAtt4"
     assert [stop.ends(Known(left=x)) for x in (0, 3, 4, 9, math.nan)] == [True, True, False, False, False]
     view = Known(left=1.0)
     stop.ends(view)
-    assert view.asked == [Look([(1, 0), (1, 2)])] and stop.attends == [(1, 0), (1, 2)]
+    assert view.asked == [Look([(0, 0), (0, 3)])] and stop.attends == [(0, 0), (0, 3)]
     with pytest.raises(SimulstError, match="stop: frames is 0"):
         AlignAtt(0)
 
 
 @pytest.mark.parametrize(
     ("stop", "named"),
-    [(AlignAtt(1, (2,)), "layers names 2.*has 2"), (AlignAtt(1, (), (0, -5)), "heads names -5.*has 4")],
+    [
+        (AlignAtt(1, (2,)), "layers names 2.*has 2"),
+        (AlignAtt(1, (-3,)), "layers names -3.*has 2"),
+        (AlignAtt(1, (), (0, -5)), "heads names -5.*has 4"),
+    ],
 )
 def test_layers_and_heads_that_are_not_there(stop: Stop, named: str) -> None:
     """The error comes when the stream is opened, not when the first audio is decoded."""

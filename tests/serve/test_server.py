@@ -12,7 +12,9 @@ import signal
 import socket
 import subprocess
 import sys
+import threading
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -40,6 +42,7 @@ from simulst.serve.client import pairs_of
 from simulst.serve.log import Log
 from simulst.serve.server import Limits, find_recordings
 from simulst.serve.settings import COMMITS, chosen, offered
+from simulst.stream import Stream
 from simulst.streams import open_stream
 from simulst.subtitles import Layout, as_srt, cues_of, written_words
 
@@ -83,16 +86,25 @@ def test_simulstreams_client(tmp_path: Path) -> None:
         assert instance.delays == pytest.approx([word.delay_ms for word in twice.emissions])
 
 
-def test_what_belongs_to_a_stream_stays() -> None:
-    """Also while its first audio is kept back."""
+@pytest.mark.parametrize("seconds", [0.09, 1.0])
+def test_what_belongs_to_a_stream_stays(seconds: float) -> None:
+    """Also while its first audio is kept back. The same may be named again."""
 
     async def work() -> None:
         async with connect(server.uri) as connection:
             await connection.send(json.dumps({"sample_rate": 4000}))
-            await connection.send(noise(0.09, 4000))
-            for message in ({"sample_rate": 48_000}, {"source_lang": "fr"}, {"decoding": {"chunk_ms": 500}}):
+            await connection.send(noise(seconds, 4000))
+            if seconds == 1.0:
+                assert "new" in json.loads(await connection.recv())
+            await connection.send(json.dumps({"sample_rate": 4000, "source_lang": "es", "target_lang": "en"}))
+            for message in (
+                *({"sample_rate": 48_000}, {"source_lang": "fr"}, {"target_lang": "ar"}),
+                {"decoding": {"chunk_ms": 500}},
+            ):
                 await connection.send(json.dumps(message))
                 assert "can't change within a stream; end it first" in json.loads(await connection.recv())["error"]
+            await connection.send(json.dumps({"end_of_stream": True}))
+            assert not any("error" in answer for answer in await answers(connection))
 
     with serving() as server:
         run(work)
@@ -158,8 +170,10 @@ def test_streams_of_one_connection() -> None:
 # ---- ours ----
 
 
-def test_details_and_viewers() -> None:
-    """A viewer sees the running text; one who comes late, all of it."""
+def test_details_and_viewers(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A viewer sees the running text; one who comes late, all of it. No word or time is sent twice."""
+    monkeypatch.setattr("simulst.meter.time", SimpleNamespace(perf_counter=lambda: 0.0))  # computing takes no time
+    monkeypatch.setattr(Stream, "spoken_ms", property(lambda self: [(e.delay_ms, e.delay_ms) for e in self.emissions]))
 
     async def watch(uri: str) -> tuple[str, str]:
         words: list[Any] = []
@@ -183,17 +197,21 @@ def test_details_and_viewers() -> None:
             while heard[-1]["viewers"] < 2:
                 await connection.send(noise(0.1))
                 heard.append(json.loads(await connection.recv())["simulst"])
-            await connection.send(json.dumps({"end_of_stream": True}))
-            heard += [answer["simulst"] for answer in await answers(connection) if "simulst" in answer]
+            assert await watch(f"{server.uri}view/{link}") == ("", "all 2 viewers' places are taken; try again later")
+            for _ in range(2):
+                await connection.send(json.dumps({"end_of_stream": True}))
+                heard += [answer["simulst"] for answer in await answers(connection) if "simulst" in answer]
         words = [word for update in heard for word in update["words"]]
         expected = translated(noise(heard[-1]["heard_ms"] / 1000))
         assert "".join(text for text, *_ in words) == expected.committed_text
         assert [delay for _, delay, _ in words] == pytest.approx([word.delay_ms for word in expected.emissions])
+        assert [span for update in heard for span in update["spoken"]] == [[delay, delay] for _, delay, _ in words]
         assert any(update["unstable"] for update in heard) and not heard[-1]["unstable"]
         assert await early == await late == (expected.committed_text, "the speaker has gone")
-        assert all(update["languages"] == ["es", "en"] and update["waited_ms"] >= 0 for update in heard)
+        assert all(update["languages"] == ["es", "en"] and update["computed_ms"] == 0 for update in heard)
+        assert 0 <= heard[0]["waited_ms"] < heard[-1]["waited_ms"]
 
-    with serving() as server:
+    with serving(limits=Limits(viewers=2)) as server:
         run(work)
         assert not server.site.service.channels
 
@@ -226,6 +244,8 @@ def test_who_asks_for_details_hears_that_a_step_computes(tmp_path: Path, monkeyp
 
 
 def test_nobody_takes_over_a_link() -> None:
+    """Who shares again has the new link alone."""
+
     async def work() -> None:
         async with connect(server.uri) as one, connect(server.uri) as other:
             await one.send(json.dumps({"share": SECRET}))
@@ -235,6 +255,10 @@ def test_nobody_takes_over_a_link() -> None:
                 answer = json.loads(await other.recv())
                 assert ("error" in answer) != (secret == link), answer  # of a link's name another link is made
                 assert answer.get("link") != link
+            assert server.site.service.channels.keys() == {link, link_of(link)}
+            await one.send(json.dumps({"share": "f" * 32}))
+            assert json.loads(await one.recv())["link"] == link_of("f" * 32)
+            assert server.site.service.channels.keys() == {link_of("f" * 32), link_of(link)}
 
     with serving() as server:
         run(work)
@@ -278,6 +302,41 @@ def test_subtitles(known: bool) -> None:
     assert found["text"].startswith("1\n00:00:00,000 -->" if known else "1\n00:00:03,000 -->")
 
 
+def test_subtitles_are_divided_one_at_a_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The second client hears that it waits."""
+    monkeypatch.setattr(client, "ALIVE", 0.01)
+    begun: list[int] = []
+    first, go_on = threading.Event(), threading.Event()
+
+    def divide(*given: Any) -> Any:
+        begun.append(1)
+        first.set()
+        go_on.wait()
+        return cues_of(*given)
+
+    monkeypatch.setattr(client, "cues_of", divide)
+    asked = json.dumps({"details": True, "subtitles": "srt", "words": [{"text": " a", "delay_ms": 0}]})
+
+    async def work() -> None:
+        try:
+            async with connect(server.uri) as one, connect(server.uri) as other:
+                await one.send(asked)
+                await asyncio.to_thread(first.wait)
+                await other.send(asked)
+                for _ in range(5):
+                    assert "simulst" in json.loads(await other.recv())
+                assert len(begun) == 1
+                go_on.set()
+                for connection in (one, other):
+                    while "subtitles" not in json.loads(await connection.recv()):
+                        pass
+        finally:
+            go_on.set()
+
+    with serving() as server:
+        run(work)
+
+
 def test_settings() -> None:
     """What is chosen is decoded; other settings and bounds are told."""
     values = {"chunk_ms": 500, "commit": "hold", "n": 3}
@@ -288,6 +347,26 @@ def test_settings() -> None:
     expected = translated(noise(4.3), **as_chosen)
     assert text == expected.committed_text
     assert [delay for _, delay, _ in words] == pytest.approx([word.delay_ms for word in expected.emissions])
+
+
+@pytest.mark.parametrize(
+    ("own", "values", "expected"),
+    [
+        ({"type": "local_agreement", "n": 3, "whole_words": True}, {"commit": "hold"}, {"type": "hold", "n": 3}),
+        ({"type": "local_agreement", "n": 3, "most_behind": 5}, {"n": 4}, {"n": 4, "most_behind": 5}),
+        ({"type": "all", "last_word": True}, {"commit": "all"}, {}),
+        ({"type": "all", "last_word": True}, {"commit": "hold"}, {"type": "hold", "n": 2, "last_word": None}),
+        ({"type": "hold", "n": 5}, {"commit": "all"}, {"type": "all", "n": None}),
+    ],
+)
+def test_what_is_not_chosen_is_the_servers(
+    own: dict[str, Any], values: dict[str, Any], expected: dict[str, Any]
+) -> None:
+    """So are options of a COMMIT that clients can't choose. expected: what differs from the server's own COMMIT."""
+    decoding = parse_decoding({**LA2, "commit": own}, "test")
+    commit = {name: value for name, value in {**own, **expected}.items() if value is not None}
+    found = chosen(decoding, offered(decoding, attention=False), values)
+    assert found == parse_decoding({**LA2, "commit": commit}, "test")
 
 
 WRONG_SETTINGS: list[Any] = [
@@ -406,6 +485,17 @@ def test_a_hundred_connections() -> None:
         text, others = run(work)
     assert text == translated(noise(2.2)).committed_text
     assert len(others) == 100 and all("1013" in told and "all 1 places are taken" in told for told in others)
+
+
+def test_connections_are_bounded() -> None:
+    """Also those that say nothing: twice the places, and 64 more."""
+    with serving(limits=Limits(clients=1, viewers=0)) as server, contextlib.ExitStack() as silent:
+        address = ("127.0.0.1", server.port)
+        many = [silent.enter_context(socket.create_connection(address)) for _ in range(2 + 64)]
+        with socket.create_connection(address) as one_more, contextlib.suppress(ConnectionResetError):
+            assert one_more.recv(1) == b""
+        many[-1].sendall(b"GET / HTTP/1.1\r\nHost: localhost\r\n\r\n")
+        assert many[-1].recv(12) == b"HTTP/1.1 200"
 
 
 def test_a_client_that_takes_no_words(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -671,7 +761,7 @@ def test_what_is_not_there(tmp_path: Path) -> None:
 
 def test_recordings(tmp_path: Path) -> None:
     """Their parts, joined, are what `simulst translate` reads."""
-    for name, seconds, rate in (("b.wav", 61.5, 16000), ("a.flac", 2.0, 8000)):
+    for name, seconds, rate in (("b.wav", 61.5, 16000), ("a.flac", 30.0, 8000)):
         soundfile.write(tmp_path / name, np.frombuffer(noise(seconds, rate), "<i2"), rate, subtype="PCM_16")
     (tmp_path / "notes.txt").write_text("no recording")
     (tmp_path / "broken.wav").write_bytes(b"RIFF")

@@ -223,12 +223,21 @@ def asking(call: Call, world: World, held: list[Any] | None = None) -> Steps[int
 
 
 def test_others_go_on_while_threads_answer(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Several are asked at once, and streams are charged the time until their answers."""
+    """Several are asked at once. Streams are charged the time until their answers, not that until their turn."""
     world = World()
+    all_wait = threading.Barrier(3, lambda: setattr(world, "now", 100.0))
+
+    @contextmanager
+    def turn() -> Iterator[None]:
+        all_wait.wait()
+        yield
+
     monkeypatch.setattr(module, "time", world)
     monkeypatch.setattr(meter, "time", world)
     driver, calls, clocks = Driver(), [Asked() for _ in range(3)], [Meter() for _ in range(3)]
     away = [driver.run(asking(one, world), lambda c=c: c) for one, c in zip(calls, clocks, strict=True)]  # type: ignore[misc]
+    for call in calls:
+        call.turn = turn()  # type: ignore[assignment]
     there = threading.Semaphore(0)
     driver.on_answer = there.release
     driver.step()
