@@ -222,7 +222,6 @@ class Driver:
         except KeyboardInterrupt:
             raise
         except BaseException as error:
-            _without_this_frame(error)
             self._send(run, functools.partial(_throw, errors=[error]))
         else:
             self._send(run, functools.partial(_take, answer))
@@ -246,7 +245,6 @@ class Driver:
                 begin = time.perf_counter()
                 go_on = functools.partial(_take, call.answer())
         except BaseException as error:
-            _without_this_frame(error)
             go_on = functools.partial(_throw, errors=[error])
         self._answers.put(_Answer(thread, time.perf_counter() - begin, go_on))
         self.on_answer()
@@ -274,7 +272,6 @@ class Driver:
         except KeyboardInterrupt:
             raise
         except BaseException as error:
-            _without_this_frame(error)
             self._end(run).set_exception(error)
 
     def _end(self, run: _Run) -> Future[Any]:
@@ -309,11 +306,6 @@ def _take(answer: Any, steps: Steps[Any]) -> Call:
 
 def _throw(steps: Steps[Any], errors: list[BaseException]) -> Call:
     return steps.throw(errors.pop())
-
-
-def _without_this_frame(error: BaseException) -> None:
-    """Leave the frame that caught an error out of its traceback: it holds the stream, which is to be freed at once."""
-    error.__traceback__ = error.__traceback__ and error.__traceback__.tb_next
 
 
 def _group(run: _Run) -> Hashable:
