@@ -10,7 +10,7 @@ option pairs text "en-de en-fr en-it en-es" "pairs to decode"
 option llm text 0.5B "the language model: 0.5B, 1.5B, or the folder of a chat model in Hugging Face's form"
 option timed flag false "read the transcript at its times, in place of what Whisper hears"
 voices_options
-decoding_options tst conf/llm.yaml ../../conf/findings/llm.yaml
+decoding_options tst conf/llm.yaml conf/findings/llm.yaml
 common_options
 
 declare -A example=( # of the form of an answer

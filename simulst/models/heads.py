@@ -26,7 +26,6 @@ from simulst.options import read_json_fields
 from simulst.policy.context import HeadPairs, View
 from simulst.policy.stop import AlignAtt, Stopping
 from simulst.search import JointBeamSearch
-from simulst.search.beam import AttendingView
 from simulst.session import Model, Traits
 
 HEADS = "alignment_heads.json"
@@ -135,6 +134,8 @@ class Probe(Stopping):
 
     def ends(self, view: View) -> bool:
         self.attention = getattr(view, "attention", None)
+        from simulst.search.beam import AttendingView
+
         if isinstance(view, AttendingView) and view.search.shown is not None and self.attention is not None:
             self.attention = self.attention[:, -1].unflatten(0, self._sizes)  # of all heads, as it attends to all
         return True

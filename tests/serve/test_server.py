@@ -912,7 +912,7 @@ def test_term_ends_a_server_whose_model_hangs(tmp_path: Path, command: list[str]
         (["--recordings", "nowhere"], "no such folder"),
         (["--log", "nowhere/log"], "cannot be written"),
         (["--port", "-1"], "port"),
-        (["--source-lang", "xx"], "no language 'xx'"),
+        (["--source-lang", "xx"], "'xx' is not the code of a language"),
     ],
 )
 def test_wrong_arguments(arguments: list[str], says: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -122,6 +122,7 @@ def session(window: float, memo: Memo | None = None) -> ESPnetSession:
         sample_rate=RATE,
         vocabulary=SimpleNamespace(sos=0, eos=0, spell=None, tokens=()),
         decoder=SimpleNamespace(empty=np.zeros((1, 2, 1)), attentions=(1, 1), lagging=None),
+        alignment_heads=(),
         search=JointBeamSearch(),
         text=lambda tokens: "".join(f" {token}" for token in tokens),
     )
