@@ -158,6 +158,7 @@ def encoded_again(blocks: list[Scores], how: IBWBS, policy: Commit) -> list[Toke
         search=JointBeamSearch(),
     )
     model.decoder.attentions = 1, 1
+    model.alignment_heads = ()
     model.decoder.memory = Frames
     session = ESPnetSession(model, Opening("en", "de"), ())
     actives, beams = [()], []
