@@ -141,13 +141,15 @@ def test_audio_in_pieces_of_any_size(piece: int, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("rate", [8000, 44_100, 48_000])
 def test_other_sample_rates(rate: int, tmp_path: Path) -> None:
-    """The fake model's text depends on the length of the audio alone."""
+    """The fake model's text depends on the length of the audio alone. The log has all computation, once."""
     log, alone = tmp_path / "log.jsonl", translated(noise(4.1))
     asked = {"sample_rate": rate, "details": True, **NAMED}
     with contextlib.closing(Log(log)) as file, serving(log=file) as server:
         text, found = run(lambda: speak(server.uri, noise(4.1, rate), asked))
     assert text == alone.committed_text
     assert found[-2]["simulst"]["heard_ms"] == pytest.approx(4100, abs=1)
+    took = [json.loads(row).get("computation_time", 0.0) for row in log.read_text().splitlines()]
+    assert min(took) > -1e-9 and sum(took) == pytest.approx(found[-2]["simulst"]["computed_ms"] / 1000)
     [instance] = read_log(log)
     assert instance.prediction == text.strip()
     assert instance.delays == pytest.approx([word.delay_ms for word in alone.emissions], abs=1)
@@ -174,6 +176,8 @@ def test_details_and_viewers(monkeypatch: pytest.MonkeyPatch) -> None:
     """A viewer sees the running text; one who comes late, all of it. No word or time is sent twice."""
     monkeypatch.setattr("simulst.meter.time", SimpleNamespace(perf_counter=lambda: 0.0))  # computing takes no time
     monkeypatch.setattr(Stream, "spoken_ms", property(lambda self: [(e.delay_ms, e.delay_ms) for e in self.emissions]))
+    waits: list[float] = []  # of which LATE is told
+    monkeypatch.setattr(Stream, "wait", lambda self, seconds: waits.append(seconds))
 
     async def watch(uri: str) -> tuple[str, str]:
         words: list[Any] = []
@@ -209,7 +213,7 @@ def test_details_and_viewers(monkeypatch: pytest.MonkeyPatch) -> None:
         assert any(update["unstable"] for update in heard) and not heard[-1]["unstable"]
         assert await early == await late == (expected.committed_text, "the speaker has gone")
         assert all(update["languages"] == ["es", "en"] and update["computed_ms"] == 0 for update in heard)
-        assert 0 <= heard[0]["waited_ms"] < heard[-1]["waited_ms"]
+        assert 0 <= heard[0]["waited_ms"] < heard[-1]["waited_ms"] == pytest.approx(1000 * sum(waits))
 
     with serving(limits=Limits(viewers=2)) as server:
         run(work)

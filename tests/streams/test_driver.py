@@ -487,9 +487,9 @@ def test_clients_in_threads() -> None:
 
 def test_a_driver_that_waits_for_threads_serves_others() -> None:
     """It takes new orders meanwhile, and the answer wakes it."""
-    call, world = Asked(), World()
-    away: Any = SimpleNamespace(push_steps=lambda *_: asking(call, world), meter=Meter(), wait=lambda seconds: None)
-    here: Any = SimpleNamespace(push_steps=lambda *_: doubled(1, [0], world), meter=Meter(), wait=lambda seconds: None)
+    call, world, waits = Asked(), World(), list[float]()
+    away: Any = SimpleNamespace(push_steps=lambda *_: asking(call, world), meter=Meter(), wait=waits.append)
+    here: Any = SimpleNamespace(push_steps=lambda *_: doubled(1, [0], world), meter=Meter(), wait=waits.append)
     found: list[Any] = []
     with DriverThread() as thread:
         client = threading.Thread(target=lambda: found.append(thread.push(away, np.zeros(1, np.float32))))
@@ -499,7 +499,7 @@ def test_a_driver_that_waits_for_threads_serves_others() -> None:
         assert not found
         call.may_answer.set()
         client.join()
-    assert found == [42]
+    assert found == [42] and len(waits) == 2  # LATE is told
 
 
 def test_who_waits_when_the_thread_ends_or_fails(monkeypatch: pytest.MonkeyPatch) -> None:
