@@ -28,8 +28,8 @@ OTHERWISE = "name a chat model in Hugging Face's form with --llm"
 class Parts:
     """package: the name of each package, in which {} stands for the part's number. sha256: of the joined file.
 
-    heads: those that align English with German best, each as its layer and its number there, on 60 aligned pairs of
-        IWSLT's development texts. They are written where `simulst models heads` writes them.
+    heads: those that align English with German best in a first trial, each as its layer and its number there; empty:
+        nobody looked. They are written where `simulst models heads` writes them.
     """
 
     package: str

@@ -133,9 +133,9 @@ class Probe(Stopping):
         self.attends = tuple(itertools.product(range(traits.layers), range(traits.heads)))
 
     def ends(self, view: View) -> bool:
-        self.attention = getattr(view, "attention", None)
-        from simulst.search.beam import AttendingView
+        from simulst.search.beam import AttendingView  # it brings torch, which who only reads HEADS may lack
 
+        self.attention = getattr(view, "attention", None)
         if isinstance(view, AttendingView) and view.search.shown is not None and self.attention is not None:
             self.attention = self.attention[:, -1].unflatten(0, self._sizes)  # of all heads, as it attends to all
         return True
@@ -154,6 +154,7 @@ class Spoken:
     def seen(self, source: str, target: str) -> Seen:
         """See `Shows.seen`. Raises SimulstError: the model shows no attention of its heads."""
         from simulst.audio.read import load_audio
+        from simulst.audio.units import SAMPLE_RATE
 
         samples, session = load_audio(source), self.model.session(Opening(*self.languages))
         traits, tokens = session.traits, session.spell(target)
@@ -173,7 +174,7 @@ class Spoken:
             rows.append(probe.attention.cpu().numpy())
         weights = np.stack(rows, 2)
         frames = weights.shape[3]
-        places = [round((frame + 1) * len(samples) / 16 / frames) for frame in range(frames)]
+        places = [round((frame + 1) * len(samples) * 1000 / SAMPLE_RATE / frames) for frame in range(frames)]
         return Seen(weights, places, ends_of(session.text, tokens, target))
 
 
@@ -338,11 +339,12 @@ def _aligned(
     source: str, target: str, source_words: list[str], target_words: list[str], links: list[tuple[int, int]], where: str
 ) -> Aligned:
     sides = (("source", source, source_words), ("target", target, target_words))
-    for (side, _, words), last in zip(sides, map(max, zip(*links, strict=True)) if links else (0, 0), strict=True):
-        if last >= max(1, len(words)) or any(number < 0 for link in links for number in link):
+    for (side, _, words), numbers in zip(sides, zip(*links, strict=True) if links else ((), ()), strict=True):
+        wrong = [number for number in numbers if not 0 <= number < len(words)]
+        if wrong:
             raise SimulstError(
-                f"{where}: the alignment names word {last} of the {side}, which has {len(words)}, counted from 0; give "
-                "the alignments of these words."
+                f"{where}: the alignment names word {wrong[-1]} of the {side}, which has {len(words)}, counted "
+                "from 0; give the alignments of these words."
             )
     spans = []
     for side, text, words in sides:

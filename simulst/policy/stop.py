@@ -325,7 +325,7 @@ class AlignAtt(Stop):
     @property
     def last(self) -> int:
         """How many frames or words at the end are not accessible."""
-        return self.frames if self.words is None and self.frames is not None else self.words or 0
+        return self.frames if self.frames is not None else self.words or 0
 
     @property
     def counts_words(self) -> bool:

@@ -103,6 +103,7 @@ def test_pairs_of_pharaoh(tmp_path: Path) -> None:
         ("{", "not a list of pairs with source_words"),
         ('{"pairs": []}', "not a list of pairs"),
         (json.dumps([{**PAIRS[0], "alignments": [[2, 0]]}]), "pair 1: the alignment names word 2 of the source"),
+        (json.dumps([{**PAIRS[0], "alignments": [[0, -1]]}]), "pair 1: the alignment names word -1 of the target"),
         (json.dumps([{**PAIRS[0], "alignments": [["a", 0]]}]), "not a list of pairs"),
         (json.dumps([{**PAIRS[0], "source_text": "The cat"}]), "pair 1: the word 'the' is not in the source"),
     ],

@@ -224,23 +224,29 @@ TEMPLATE = """{% for m in messages %}<|{{ m.role }}|>{{ m.content }}
 {% endfor %}{% if add_generation_prompt %}<|assistant|>{% endif %}"""
 
 
-def write_language_model(folder: Path, kind: str = "llama", template: str = TEMPLATE, seed: int = 0) -> Path:
-    """A decoder-only model that chats. kind: llama (words begin with ▁) or qwen3 (its tokens are bytes)."""
-    torch.manual_seed(seed)
-    roles = tuple(f"<|{role}|>" for role in ("system", "user", "assistant"))
-    tokenizer = byte_pieces(roles) if kind == "qwen3" else sentence_pieces(roles)
-    tokenizer.chat_template = template
-    sizes = {
+def text_sizes(tokenizer: Any, positions: int) -> dict[str, Any]:
+    """Of the configuration of a decoder-only model."""
+    return {
         "vocab_size": len(tokenizer),
         "hidden_size": WIDTH,
         "intermediate_size": FEED,
         "num_hidden_layers": LAYERS,
         "num_attention_heads": HEADS,
         "num_key_value_heads": 1,
-        "max_position_embeddings": 256,
+        "max_position_embeddings": positions,
         "initializer_range": SPREAD,
-        **dict.fromkeys(("bos_token_id", "eos_token_id", "pad_token_id"), 2),
+        **dict.fromkeys(("bos_token_id", "eos_token_id"), 2),
+        "pad_token_id": 1,
     }
+
+
+def write_language_model(folder: Path, kind: str = "llama", template: str = TEMPLATE, seed: int = 0) -> Path:
+    """A decoder-only model that chats. kind: llama (words begin with ▁) or qwen3 (its tokens are bytes)."""
+    torch.manual_seed(seed)
+    roles = tuple(f"<|{role}|>" for role in ("system", "user", "assistant"))
+    tokenizer = byte_pieces(roles) if kind == "qwen3" else sentence_pieces(roles)
+    tokenizer.chat_template = template
+    sizes = text_sizes(tokenizer, 256) | {"pad_token_id": 2}
     if kind == "qwen3":
         model: Any = transformers.Qwen3ForCausalLM(transformers.Qwen3Config(**sizes, head_dim=8))
     else:

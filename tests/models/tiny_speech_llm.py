@@ -9,7 +9,7 @@ from typing import Any
 import tiny_huggingface
 import torch
 import transformers
-from tiny_huggingface import FEED, HEADS, LAYERS, SPREAD, WIDTH
+from tiny_huggingface import FEED, HEADS, LAYERS, SPREAD, WIDTH, text_sizes
 
 POSITIONS = 1024
 SECONDS = 6  # that some encoders read at once; released ones read 30
@@ -37,7 +37,7 @@ def write(folder: Path, kind: str, seed: int = 0, template: str | None = TEMPLAT
 def _qwen2_audio(tokenizer: Any, positions: int) -> tuple[Any, Any]:
     config = transformers.Qwen2AudioConfig(
         audio_config=_encoder(),
-        text_config={"model_type": "qwen2", **_text(tokenizer, positions)},
+        text_config={"model_type": "qwen2", **text_sizes(tokenizer, positions)},
         audio_token_index=AUDIO,
     )
     return transformers.Qwen2AudioForConditionalGeneration(config), _extractor(SECONDS)
@@ -48,7 +48,7 @@ def _voxtral(tokenizer: Any, positions: int) -> tuple[Any, Any]:
     tokenizer.add_special_tokens({"additional_special_tokens": more, "bos_token": "<s>"})
     config = transformers.VoxtralConfig(
         audio_config=_encoder() | {"encoder_ffn_dim": 4 * WIDTH},  # four frames are one
-        text_config={"model_type": "llama", **_text(tokenizer, positions), "head_dim": WIDTH // HEADS},
+        text_config={"model_type": "llama", **text_sizes(tokenizer, positions), "head_dim": WIDTH // HEADS},
         audio_token_id=AUDIO,
     )
     return transformers.VoxtralForConditionalGeneration(config), _extractor(SECONDS)
@@ -61,7 +61,7 @@ def _omni(tokenizer: Any, positions: int) -> tuple[Any, Any]:
     thinker = transformers.Qwen2_5OmniThinkerConfig(
         audio_config=_encoder() | {"output_dim": WIDTH},
         vision_config=vision | {"fullatt_block_indexes": [0]},
-        text_config=_text(tokenizer, positions) | {"rope_parameters": rope},
+        text_config=text_sizes(tokenizer, positions) | {"rope_parameters": rope},
         audio_token_index=AUDIO,
         audio_start_token_id=AUDIO - 2,  # <|user|> stands there
         vision_start_token_id=0,
@@ -76,7 +76,7 @@ def _omni(tokenizer: Any, positions: int) -> tuple[Any, Any]:
 def _qwen3_asr(tokenizer: Any, positions: int) -> tuple[Any, Any]:
     config = transformers.Qwen3ASRConfig(
         audio_config=_encoder(positions=False) | {"output_dim": WIDTH, "downsample_hidden_size": 4},
-        text_config={"model_type": "qwen3", **_text(tokenizer, positions), "head_dim": WIDTH // HEADS},
+        text_config={"model_type": "qwen3", **text_sizes(tokenizer, positions), "head_dim": WIDTH // HEADS},
         audio_token_id=AUDIO,
         pad_token_id=1,
         eos_token_id=2,
@@ -88,7 +88,7 @@ def _granite(tokenizer: Any, positions: int) -> tuple[Any, Any]:
     encoder = {"input_dim": 160, "num_layers": LAYERS, "hidden_dim": WIDTH, "num_heads": HEADS, "output_dim": 8}
     projector = {"hidden_size": WIDTH, "encoder_hidden_size": WIDTH, "num_hidden_layers": 1, "num_attention_heads": 2}
     config = transformers.GraniteSpeechConfig(
-        text_config={"model_type": "granite", **_text(tokenizer, positions)},
+        text_config={"model_type": "granite", **text_sizes(tokenizer, positions)},
         encoder_config=encoder | {"context_size": 20, "max_pos_emb": 32},
         projector_config={"model_type": "blip_2_qformer", **projector, "intermediate_size": FEED},
         audio_token_index=AUDIO,
@@ -103,7 +103,7 @@ def _phi4(tokenizer: Any, positions: int) -> tuple[Any, Any]:
     sizes = ("hidden_size", "intermediate_size", "ext_pw_out_channel", "depthwise_separable_out_channel")
     audio = {"num_blocks": LAYERS, "num_attention_heads": HEADS, "nemo_conv_channels": WIDTH, "audio_token_id": AUDIO}
     config = transformers.Phi4MultimodalConfig(
-        **_text(tokenizer, positions),
+        **text_sizes(tokenizer, positions),
         audio_config=dict.fromkeys(sizes, WIDTH) | audio | {"initializer_range": SPREAD},
         vision_config={"hidden_size": WIDTH, "intermediate_size": WIDTH, "num_hidden_layers": 1, "image_token_id": 0},
     )
@@ -112,21 +112,6 @@ def _phi4(tokenizer: Any, positions: int) -> tuple[Any, Any]:
 
 def _extractor(seconds: int) -> Any:
     return transformers.WhisperFeatureExtractor(feature_size=8, chunk_length=seconds)
-
-
-def _text(tokenizer: Any, positions: int) -> dict[str, Any]:
-    return {
-        "vocab_size": len(tokenizer),
-        "hidden_size": WIDTH,
-        "intermediate_size": FEED,
-        "num_hidden_layers": LAYERS,
-        "num_attention_heads": HEADS,
-        "num_key_value_heads": 1,
-        "max_position_embeddings": positions,
-        "initializer_range": SPREAD,
-        **dict.fromkeys(("bos_token_id", "eos_token_id"), 2),
-        "pad_token_id": 1,
-    }
 
 
 def _encoder(positions: bool = True) -> dict[str, Any]:
