@@ -70,7 +70,10 @@ def chosen(decoding: Decoding, offer: Mapping[str, Mapping[str, Any]], values: A
         changes["read"] = dataclasses.replace(decoding.read, ms=float(settings.chunk_ms))
     if settings.commit is not None or settings.n is not None:
         kind = TYPES["commit"][settings.commit or offer["commit"]["value"]]
-        number = {} if kind is TYPES["commit"]["all"] else {"n": settings.n or offer["n"]["value"]}
+        counts = kind is not TYPES["commit"]["all"]
+        if settings.n is not None and not counts:
+            raise SimulstError("the setting 'n' means nothing where COMMIT is 'all'; leave it out.")
+        number = {"n": settings.n or offer["n"]["value"]} if counts else {}
         commit = decoding.commit
         new = commit if kind is type(commit) else kind(**number, whole_words=commit.whole_words)  # type: ignore[call-arg]
         changes["commit"] = dataclasses.replace(new, **number)  # type: ignore[type-var]

@@ -385,6 +385,7 @@ WRONG_SETTINGS: list[Any] = [
     {"n": 0},
     {"n": True},
     {"n": 2.5},
+    {"commit": "all", "n": 2},
     {"frames": 20},
     ["chunk_ms"],
     "chunk_ms",

@@ -480,6 +480,12 @@ function fillSettings() {
     label.append(LABELS[name], field);
     $("fields").append(label);
   }
+  $("set-commit")?.addEventListener("change", showWhetherItCounts);
+  showWhetherItCounts();
+}
+
+function showWhetherItCounts() {
+  if ($("set-n")) $("set-n").disabled = $("set-commit").value === "all"; // it has no n
 }
 
 function fieldsAreValid() {
@@ -487,9 +493,10 @@ function fieldsAreValid() {
 }
 
 function chosenSettings() {
-  const entries = Object.entries(about.settings).map(([name, { choices }]) => {
+  const names = Object.keys(about.settings).filter((name) => !$(`set-${name}`).disabled);
+  const entries = names.map((name) => {
     const { value } = $(`set-${name}`);
-    return [name, choices ? value : Number(value)];
+    return [name, about.settings[name].choices ? value : Number(value)];
   });
   return Object.fromEntries(entries);
 }
