@@ -1,4 +1,4 @@
-"""`simulst score` and `simulst runs`: quality and latency of logs."""
+"""`simulst score` and `simulst runs`: quality and latency of logs, also of pooled ones."""
 
 from __future__ import annotations
 
@@ -123,3 +123,22 @@ def score_runs(
         raise SimulstError(f"no {LOG} below {', '.join(map(str, folders))}; run the decoding stage first.")
     for log in tqdm(logs, unit="run"):
         score_run(log.parent, target_lang, read_run_config(log.parent).task.unit or None, asked=asked)
+
+
+@runs.command("pool")
+@click.argument("folders", nargs=-1, required=True, type=PATH)
+@click.option("--out", required=True, type=PATH, help="Gets a run's folder for each configuration that all have.")
+def pool_runs(folders: tuple[Path, ...], out: Path) -> None:
+    """Pool the runs of several test sets, and score them.
+
+    FOLDERS hold the runs of one test set each, by one model into one language. Tables, tests and choices take the
+    pooled runs as any others. In 95 % intervals of quality, each test set keeps its number of sentences.
+    """
+    from tqdm import tqdm
+
+    from simulst.runs import read_run_config, score_run
+    from simulst.runs.pool import pool
+
+    for run in tqdm(pool(folders, out), unit="run"):
+        task = read_run_config(run).task
+        score_run(run, task.target_language, task.unit or None)

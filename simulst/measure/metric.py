@@ -33,6 +33,7 @@ class Texts:
 
     predictions: what was written. references: empty if there are none. sources: what was said; empty if unknown.
     names: of the sentences, to compare logs. terms: those of each sentence, whose recall is scored.
+    strata: the test set that each sentence is of, if several are pooled; empty: one.
     language: the target language. unit: "word" or "char".
     """
 
@@ -43,6 +44,7 @@ class Texts:
     sources: tuple[str, ...] = ()
     names: tuple[str | int, ...] = ()
     terms: tuple[Sequence[str], ...] = ()
+    strata: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)

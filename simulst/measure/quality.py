@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -61,8 +62,8 @@ def judge(metric: Metric, texts: Texts, bootstrap: int = 0) -> Quality:
     Raises SimulstError: as `corpus_score`, `segment_scores`.
     """
     if metric.corpus is None:
-        return mean_score(segment_scores(metric, texts), bootstrap)
-    return corpus_score(metric.corpus(texts.language), texts.predictions, texts.references, bootstrap)
+        return mean_score(segment_scores(metric, texts), bootstrap, texts.strata)
+    return corpus_score(metric.corpus(texts.language), texts.predictions, texts.references, bootstrap, texts.strata)
 
 
 def paired(metric: Metric, baseline: Texts, system: Texts, samples: int = 10_000) -> Difference:
@@ -149,13 +150,8 @@ def _difference(
     metric: Corpus, baseline: Sequence[str], system: Sequence[str], references: Sequence[str], samples: int
 ) -> Difference:
     count = len(references)
-    one, other = (  # what corpus scores need to know of each sentence: counts, (count, columns)
-        np.array(metric._extract_corpus_statistics(texts, [references]), dtype=np.float64)
-        for texts in (baseline, system)
-    )
-
-    def score(statistics: np.ndarray) -> float:
-        return float(metric._compute_score_from_stats(statistics.astype(int).tolist()).score)
+    one, other = (_statistics(metric, texts, references) for texts in (baseline, system))
+    score = functools.partial(_score_of, metric)
 
     def between(first: np.ndarray, second: np.ndarray) -> np.ndarray:
         """Differences of corpora with these sums, (..., columns)."""
@@ -170,6 +166,26 @@ def _difference(
     test = _permuted((numbers, numbers + count), difference, samples)
     of_baseline, of_system = (float(metric.corpus_score(texts, [references]).score) for texts in (baseline, system))
     return Difference(of_baseline, of_system, *_interval(test, count), float(test.pvalue), str(metric.get_signature()))
+
+
+def _statistics(metric: Corpus, predictions: Sequence[str], references: Sequence[str]) -> np.ndarray:
+    """What corpus scores need to know of each sentence: counts, (sentences, columns)."""
+    return np.array(metric._extract_corpus_statistics(predictions, [references]), dtype=np.float64)
+
+
+def _score_of(metric: Corpus, sums: np.ndarray) -> float:
+    """The score of a corpus whose statistics have these sums, (columns,)."""
+    return float(metric._compute_score_from_stats(sums.astype(int).tolist()).score)
+
+
+def _resampled(count: int, bootstrap: int, strata: Sequence[str]) -> np.ndarray:
+    """How often each of `count` segments is in each resample, (bootstrap, count). Strata keep their sizes."""
+    rng, names = np.random.default_rng(SEED), np.array(strata or [""] * count)
+    drawn = np.zeros((bootstrap, count))
+    for stratum in np.unique(names):
+        inside = names == stratum
+        drawn[:, inside] = rng.multinomial(inside.sum(), np.full(inside.sum(), 1 / inside.sum()), bootstrap)
+    return drawn
 
 
 def mean_difference(baseline: Sequence[float], system: Sequence[float], samples: int = 10_000) -> Difference:
@@ -255,11 +271,18 @@ def bleu_of_statistics(sums: np.ndarray) -> np.ndarray:
         return np.where(scored, 100 * np.exp(precision + brevity), 0.0)
 
 
-def corpus_score(metric: Corpus, predictions: Sequence[str], references: Sequence[str], bootstrap: int = 0) -> Quality:
+def corpus_score(
+    metric: Corpus,
+    predictions: Sequence[str],
+    references: Sequence[str],
+    bootstrap: int = 0,
+    strata: Sequence[str] = (),
+) -> Quality:
     """A score of sacreBLEU's, with one reference for each prediction.
 
     bootstrap: how many resamples to draw for the 95 % interval; 0: no interval. A single sentence has no interval,
         because all resamples are the same.
+    strata: the test set that each sentence is of. Of several, each keeps its number of sentences in all resamples.
 
     Raises SimulstError: no sentences; not as many predictions as references.
     """
@@ -267,6 +290,11 @@ def corpus_score(metric: Corpus, predictions: Sequence[str], references: Sequenc
     if bootstrap <= 1 or len(references) == 1:
         score = metric.corpus_score(predictions, [references]).score
         return Quality(float(score), str(metric.get_signature()))
+    if len(set(strata)) > 1:
+        sums = _resampled(len(references), bootstrap, strata) @ _statistics(metric, predictions, references)
+        low, high = np.percentile([_score_of(metric, row) for row in sums], [2.5, 97.5])
+        score = metric.corpus_score(predictions, [references]).score
+        return Quality(float(score), str(metric.get_signature()), float(low), float(high))
     # This uses PairedTest with one system, because corpus_score(n_bootstrap=...) of sacreBLEU 2.6 keeps the interval
     # private, and raises TypeError in chrF if a resample scores 0. The interval is mean ± ci.
     signatures, results = _run(PairedTest([("", predictions)], {"": metric}, [references], "bs", n_samples=bootstrap))
@@ -295,14 +323,15 @@ def _check_several(count: int) -> None:
         raise SimulstError("a paired test needs several sentences, but there is one; compare longer logs.")
 
 
-def mean_score(scores: Sequence[float], bootstrap: int = 1000) -> Quality:
-    """The mean of segments' scores, with the 95 % interval of resampled segments (none if `bootstrap` is 0)."""
+def mean_score(scores: Sequence[float], bootstrap: int = 1000, strata: Sequence[str] = ()) -> Quality:
+    """The mean of segments' scores, with the 95 % interval of resampled segments (none if `bootstrap` is 0).
+
+    strata: as in `corpus_score`.
+    """
     values = np.array(scores)
     mean = float(values.mean())
     if bootstrap <= 1 or len(values) == 1:
         return Quality(mean, "")
-    rng = np.random.default_rng(SEED)
-    shares = np.full(len(values), 1 / len(values))
-    means = [rng.multinomial(len(values), shares) @ values / len(values) for _ in range(bootstrap)]
+    means = _resampled(len(values), bootstrap, strata) @ values / len(values)
     low, high = np.percentile(means, [2.5, 97.5])
     return Quality(mean, "", float(low), float(high))

@@ -140,6 +140,7 @@ def _of_sentences(
         unit,
         names=tuple(instance.index for instance in ordered),
         terms=tuple(instance.terms for instance in ordered),
+        strata=tuple(instance.stratum for instance in ordered),
     )
     if sources is None or not sources.name.startswith("text."):
         return _with_sources(texts, sources, path)

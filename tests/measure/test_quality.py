@@ -6,6 +6,7 @@ import itertools
 import random
 import sys
 from collections.abc import Sequence
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -16,7 +17,7 @@ from sacrebleu.metrics import BLEU, CHRF
 
 from simulst.errors import SimulstError
 from simulst.measure.by_sacrebleu import tokenizer_for
-from simulst.measure.metric import KNOWN, Texts
+from simulst.measure.metric import KNOWN, Metric, Texts
 from simulst.measure.quality import (
     Difference,
     Quality,
@@ -245,3 +246,25 @@ def test_chrf_of_sentences(pairs: list[tuple[str, str]]) -> None:
     written, references = ([*side] for side in zip(*pairs, strict=True))
     each = [CHRF().sentence_score(text, [reference]).score for text, reference in pairs]
     assert sentence_chrf(written, references) == pytest.approx(each, abs=1e-9)
+
+
+@pytest.mark.parametrize("key", ["BLEU", "chrF", "own"])
+def test_strata_keep_their_sizes_in_resamples(key: str) -> None:
+    """Two test sets of two and three sentences, against all resamples that keep their sizes, each as probable."""
+    own = Metric("own", "higher", segments=lambda texts: [float(len(text)) for text in texts.predictions])
+    metric = own if key == "own" else KNOWN[key]
+    references = [REFERENCES[place] for place in range(5)]
+    predictions = [references[0], damaged(0.4, 1)[1], damaged(0.7, 2)[2], references[3], damaged(0.2, 3)[4]]
+    strata = ("es", "fr", "es", "fr", "fr")
+    places = [[place for place in range(5) if strata[place] == name] for name in ("es", "fr")]
+
+    def score(chosen: Sequence[int]) -> float:
+        return judge(metric, texts([predictions[i] for i in chosen], [references[i] for i in chosen])).score
+
+    draws = itertools.product(itertools.product(places[0], repeat=2), itertools.product(places[1], repeat=3))
+    found = judge(metric, replace(texts(predictions, references), strata=strata), 20_000)
+    expected = np.percentile([score(first + second) for first, second in draws], [2.5, 97.5])
+    assert (found.low, found.high) == pytest.approx(tuple(expected), abs=0.6)
+    assert found.score == score(range(5))
+    apart = judge(metric, replace(texts(predictions, references), strata=tuple("abcde")), 50)
+    assert apart.low == apart.high == pytest.approx(apart.score)

@@ -6,6 +6,7 @@ import io
 import json
 import os
 import re
+import shutil
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -119,6 +120,21 @@ def test_one_command_to_translated_words(tmp_path: Path) -> None:
     package.write_bytes(b"broken")
     done = call(tmp_path, "prompts/try", "--stop-stage", "data")
     assert done.returncode == 0 and "Next" not in done.stdout
+
+
+def test_the_test_bed_at_low_lag(checkout: Path, tmp_path: Path) -> None:
+    """Two test sets are pooled, and each run is compared to the baseline."""
+    (checkout / "egs/prompts/conf/low_lag.yaml").write_text(
+        SWEEP + "- {read: {type: chunk, ms: 1000}, commit: {type: all}}\n"
+    )
+    options = ["--exp", str(tmp_path), "--tests", "dev", "--pairs", "es-en"]
+    run(checkout, "prompts/extras/low_lag", *options, "--only", "decode")
+    shutil.copytree(tmp_path / "low-lag/es-en-dev", tmp_path / "more")
+    more = ["--with", str(tmp_path / "more"), "--baseline", "hold-1_500ms", "--utterances", "0"]
+    run(checkout, "prompts/extras/low_lag", *options, *more, "--stage", "score")
+    section = read_section(tmp_path / "results/low-lag-pooled-dev.json")
+    assert {one.name: one.scores["sentences"] for one in section.runs} == {"hold-1_500ms": 4, "all_1000ms": 4}
+    assert {one.system for one in section.comparisons} == {"all_1000ms"}
 
 
 def test_the_same_weights_in_two_forms(prompts: Path) -> None:
