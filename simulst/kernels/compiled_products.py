@@ -230,11 +230,7 @@ class PairProduct(FloatProduct):
     def _laid_out(self, weight: np.ndarray) -> np.ndarray:
         integers, scales, self._most = rounded(weight)
         self._scales = np.pad(scales, (0, -self.outputs % PANEL))
-        return self._in_panels(integers)
-
-    def _in_panels(self, integers: np.ndarray) -> np.ndarray:
-        """Both weights of a pair beside each other."""
-        size = integers.shape[1]
+        size = integers.shape[1]  # both weights of a pair lie beside each other
         padded = np.pad(integers, ((0, -self.outputs % PANEL), (0, size % 2)))
         panels = padded.reshape(-1, PANEL, -(-size // 2), 2).transpose(0, 2, 1, 3)
         return np.ascontiguousarray(panels).reshape(*panels.shape[:2], 2 * PANEL)

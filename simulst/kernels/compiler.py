@@ -42,8 +42,7 @@ def compiled(signature: Any = None, **options: Any) -> Callable[[F], F]:
 def build(name: str) -> Any:
     """Import a module and compile its marked functions, once; those that others call must come first in it.
 
-    Returns the module. None: it can't be compiled, which is told, or its function `is_there` says that this processor
-    does not have what it is for.
+    Returns the module. None: it can't be compiled, which is told.
     """
     if name not in _built:  # without waiting, as searches ask at each step
         with _lock:
@@ -66,8 +65,6 @@ def _build(name: str) -> ModuleType | None:
         module = importlib.import_module(name)
     except ImportError as error:
         tell(f"nothing is compiled for this processor ({error}), so decoding is slower; pip install 'simulst[fast]'.")
-        return None
-    if not getattr(module, "is_there", lambda: True)():
         return None
     marked = {key: value for key, value in vars(module).items() if hasattr(value, "to_compile")}
     try:

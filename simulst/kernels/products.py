@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Protocol
 
 import numpy as np
@@ -45,21 +45,12 @@ def product(weight: np.ndarray, bias: np.ndarray, integers: bool = False) -> Pro
 @functools.cache
 def _fastest(integers: bool) -> Made:
     by_torch = functools.partial(ByTorch, integers=integers)
-    for made in _compiled(integers):
+    if compiled := build("simulst.kernels.compiled_products"):
+        made: Made = compiled.PairProduct if integers else compiled.FloatProduct
         if _agree(made, by_torch):
             return made
         tell("products compiled for this processor do not agree with torch's, so torch computes them, which is slower.")
     return by_torch
-
-
-def _compiled(integers: bool) -> Iterator[Made]:
-    products = build("simulst.kernels.compiled_products")
-    if products and not integers:
-        yield products.FloatProduct
-    if products and integers:
-        if unit := build("simulst.kernels.matrix_unit"):
-            yield unit.UnitProduct
-        yield products.PairProduct
 
 
 def _agree(made: Made, other: Made) -> bool:

@@ -205,38 +205,32 @@ def add_pairs(
     return called(8, (0, 2, 3, 5), _tile(True), ROWS)
 
 
-def finish(lower: int = 0) -> Any:
-    """See `finish_pairs`. lower: how many bytes behind the sums those of lower halves are; 0: there are none."""
-
-    def of(module: Any) -> Any:
-        kinds = [*[PLACE] * 5, *[ADDRESS] * 4]
-        function, before, loop, end = new_function(module, "finish_halves" if lower else "finish_pairs", kinds)
-        sums, x_scales, scales, bias, out, stride, adds, relu, rows = function.args
-        b = ir.IRBuilder(before)
-        adds, relu = (b.icmp_unsigned("!=", each, ADDRESS(0)) for each in (adds, relu))
-        relu = in_all_lanes(b, relu)
-        nothing = ir.Constant(FLOATS, None)
-        b.branch(loop)
-        b.position_at_end(loop)
-        i, after = next_step(b, before)
-        scale = in_all_lanes(b, b.load(b.gep(b.bitcast(x_scales, FLOAT.as_pointer()), [i])))
-        found, place = b.gep(sums, [b.mul(i, ADDRESS(4 * PANEL))]), b.gep(out, [b.mul(i, stride)])
-        for v in range(VECTORS):
-            offset = 4 * LANES * v
-            total = load(b, found, offset, INTS)
-            if lower:
-                total = b.add(b.shl(total, ir.Constant(INTS, [8] * LANES)), load(b, found, offset + lower, INTS))
-            y = b.fmul(b.sitofp(total, FLOATS), b.fmul(scale, load(b, scales, offset, FLOATS)))
-            y = b.fadd(y, load(b, bias, offset, FLOATS))
-            y = b.fadd(y, b.select(adds, load(b, place, offset, FLOATS), nothing))
-            negative = b.and_(relu, b.fcmp_ordered("<", y, nothing))
-            store(b, b.select(negative, nothing, y), place, offset)
-        b.cbranch(b.icmp_unsigned("<", after, rows), loop, end)
-        b.position_at_end(end)
-        b.ret_void()
-        return function
-
-    return called(9, (0, 1, 2, 3, 4), of)
+def _finish(module: Any) -> Any:
+    """See `finish_pairs`."""
+    kinds = [*[PLACE] * 5, *[ADDRESS] * 4]
+    function, before, loop, end = new_function(module, "finish_pairs", kinds)
+    sums, x_scales, scales, bias, out, stride, adds, relu, rows = function.args
+    b = ir.IRBuilder(before)
+    adds, relu = (b.icmp_unsigned("!=", each, ADDRESS(0)) for each in (adds, relu))
+    relu = in_all_lanes(b, relu)
+    nothing = ir.Constant(FLOATS, None)
+    b.branch(loop)
+    b.position_at_end(loop)
+    i, after = next_step(b, before)
+    scale = in_all_lanes(b, b.load(b.gep(b.bitcast(x_scales, FLOAT.as_pointer()), [i])))
+    found, place = b.gep(sums, [b.mul(i, ADDRESS(4 * PANEL))]), b.gep(out, [b.mul(i, stride)])
+    for v in range(VECTORS):
+        offset = 4 * LANES * v
+        y = b.sitofp(load(b, found, offset, INTS), FLOATS)
+        y = b.fmul(y, b.fmul(scale, load(b, scales, offset, FLOATS)))
+        y = b.fadd(y, load(b, bias, offset, FLOATS))
+        y = b.fadd(y, b.select(adds, load(b, place, offset, FLOATS), nothing))
+        negative = b.and_(relu, b.fcmp_ordered("<", y, nothing))
+        store(b, b.select(negative, nothing, y), place, offset)
+    b.cbranch(b.icmp_unsigned("<", after, rows), loop, end)
+    b.position_at_end(end)
+    b.ret_void()
+    return function
 
 
 @intrinsic
@@ -258,4 +252,4 @@ def finish_pairs(
     out, stride: where the results are written, (rows, PANEL) float32, and the bytes from row to row.
     adds: whether they are added to what is there. relu: whether to apply ReLU to that.
     """
-    return finish()
+    return called(9, (0, 1, 2, 3, 4), _finish)

@@ -64,7 +64,6 @@ def test_a_row_does_not_depend_on_the_others(seed: int, integers: bool, many: in
 @settings(max_examples=40)
 @given(st.integers(0, 10**6), sizes, st.sampled_from([1, 2]))
 def test_integers_are_summed_exactly(seed: int, size: tuple[int, int, int], threads: int) -> None:
-    """On every processor, with a matrix unit or without one."""
     many, outputs, inputs = size
     weight = np.random.default_rng(seed).integers(-LARGEST, LARGEST + 1, (outputs, inputs))
     weight[:, 0] = LARGEST  # so that scales are 1
