@@ -11,6 +11,14 @@ Tokens = tuple[int, ...]
 END = -1
 """Stands for `<eos>` at the end of a hypothesis of IBWBS, whose algorithm counts `<eos>` as a token (see `Found`)."""
 
+WAIT = "<wait>"
+"""The token with which a model that learnt it says that it has no more to write before it hears more."""
+
+
+def lag_token(lag: int) -> str:
+    """The token that tells such a model how many chunks to lag behind, such as `<lag2>`."""
+    return f"<lag{lag}>"
+
 
 def without_end(tokens: Tokens) -> Tokens:
     """Tokens without an END."""

@@ -11,6 +11,7 @@ import click
 from simulst.commands.common import (
     PATH,
     Group,
+    Numbers,
     Positive,
     cluster_options,
     force_option,
@@ -22,7 +23,7 @@ from simulst.commands.common import (
 
 @click.group(cls=Group)
 def prefix() -> None:
-    """Extract prefix pairs, and train a boundary predictor."""
+    """Align text with prefixes or chunks of speech, and train on it."""
 
 
 @prefix.command()
@@ -95,6 +96,74 @@ def pairs(
     from simulst.prefix.pairs import write_pairs
 
     write_pairs(data, prefixes, out, target_lang, max_ratio, whole, force, tokens)
+
+
+@prefix.command()
+@click.option("--data", required=True, type=PATH, help="Data directory.")
+@click.option("--model", required=True, help="Experiment folder of a model with a CTC layer for the translation.")
+@model_option
+@target_lang_option
+@click.option("--out", required=True, type=PATH, help="File for the times (CTM).")
+def times(data: Path, model: str, model_options: tuple[str, ...], target_lang: str, out: Path) -> None:
+    """Find when the references' words are spoken.
+
+    A model's CTC layer aligns them with the speech.
+    """
+    from simulst.errors import SimulstError
+    from simulst.models import load_model, parse_options
+    from simulst.models.espnet.model import ESPnet
+    from simulst.prefix.times import write_times
+
+    loaded = load_model(model, **parse_options(model_options))
+    if not isinstance(loaded, ESPnet):
+        raise SimulstError(f"{model}: is no ESPnet model, whose CTC layer is needed; give one, or times of your own.")
+    write_times(loaded, data, out, target_lang)
+
+
+@prefix.command()
+@click.option("--data", required=True, type=PATH, help="Data directory.")
+@target_lang_option
+@click.option("--out", required=True, type=PATH, help="Data directory to write.")
+@click.option("--prefixes", type=PATH, help="Align by these prefix pairs (prefix extract).")
+@click.option("--times", type=PATH, help="Align by times of words (CTM, prefix times): of the target's words.")
+@click.option("--links", type=PATH, help="Word alignments (Pharaoh's format); --times are of the source's words then.")
+@click.option("--first-ms", required=True, type=Positive(), help="Length of the first chunk, in ms.")
+@click.option("--ms", required=True, type=Positive(), help="Length of the other chunks, in ms.")
+@click.option("--lags", type=Numbers(int), default="0 1 2", show_default=True, help="Lags, in chunks.")
+@click.option("--every", is_flag=True, help="Each utterance with each lag; without it, with the lags in turn.")
+@force_option("Write the data directory again.")
+def chunks(
+    data: Path,
+    target_lang: str,
+    out: Path,
+    prefixes: Path | None,
+    times: Path | None,
+    links: Path | None,
+    first_ms: float,
+    ms: float,
+    lags: tuple[int, ...],
+    every: bool,
+    force: bool,
+) -> None:
+    """Write chunk-aligned data for training.
+
+    A model learns from it what to write after each chunk of speech (docs/learn.md).
+    """
+    from simulst.data.datadir import text_file
+    from simulst.errors import SimulstError
+    from simulst.files.table import read_table
+    from simulst.prefix.chunks import Grid, from_links, from_prefixes, from_times, write_chunks
+
+    if (prefixes is None) == (times is None) or (links and times is None):
+        raise SimulstError("give --prefixes, or --times, or --links and --times: how the words are aligned.")
+    if prefixes is not None:
+        aligned = from_prefixes(prefixes, target_lang)
+    else:
+        assert times is not None
+        texts = read_table(text_file(data, target_lang), allow_empty=True)
+        of_times = (times, texts, target_lang)
+        aligned = from_links(links, *of_times) if links is not None else from_times(*of_times)
+    write_chunks(data, aligned, out, target_lang, Grid(first_ms, ms), lags, every, force)
 
 
 @prefix.command()

@@ -16,7 +16,6 @@ from typing import Annotated, Any
 
 from pydantic import Field, Strict
 
-from simulst.audio.read import seconds_of
 from simulst.audio.units import FRAME_MS
 from simulst.data.datadir import Utterance, check_has, read_data_dir, write_data_dir
 from simulst.errors import SimulstError
@@ -113,7 +112,8 @@ def write_pairs(
         raise SimulstError(f"{prefixes}: has no pairs; train the offline model longer, or extract with a smaller tau.")
     if not counts["kept"]:
         raise SimulstError(f"{prefixes}: no pair is left of {counts['pairs']}; raise --max-ratio.")
-    tables = _tables(data, entries, target)
+    tables = tables_of(data, {entry.name: (entry.utterance, entry.seconds) for entry in entries})
+    tables[f"text.tc.{target}"] = {entry.name: entry.text for entry in entries}
     made_of = {"max_ratio": max_ratio, "whole": whole, "pairs": digest(f"{n} {t}" for n, t in tables.items())}
     with written_whole(out, made_of, force) as part:
         if part is not None:
@@ -130,13 +130,6 @@ class _Entry:
     utterance: Utterance
     seconds: float | None
     text: str
-
-    @property
-    def end(self) -> float:
-        """Where the entry ends, in seconds from the beginning of the file."""
-        if self.seconds is not None:
-            return self.utterance.start + self.seconds
-        return seconds_of(self.utterance.wav) if self.utterance.end is None else self.utterance.end
 
 
 _Keeps = Callable[[Mapping[str, Any]], bool]
@@ -186,16 +179,22 @@ def _entries(
             yield _Entry(f"{utterance.name}-p{pair['frames']:05}", utterance, seconds, pair["text"])
 
 
-def _tables(data: Path, entries: Sequence[_Entry], target: str) -> dict[str, dict[str, str]]:
-    """The files of the data directory, with the recordings and speakers of `data`."""
+def tables_of(data: Path, parts: Mapping[str, tuple[Utterance, float | None]]) -> dict[str, dict[str, str]]:
+    """The tables of a data directory without its texts, with the recordings and speakers of `data`.
+
+    parts: name → an utterance of `data`, and of how many seconds of it the new one is; None: all.
+    """
     speakers = read_table(data / "utt2spk")
-    check_has(data / "utt2spk", speakers, (entry.utterance.name for entry in entries))
-    recordings = {entry.utterance.name: entry.utterance.name for entry in entries}
+    check_has(data / "utt2spk", speakers, (utterance.name for utterance, _ in parts.values()))
+    recordings = {utterance.name: utterance.name for utterance, _ in parts.values()}
     if (data / "segments").is_file():
         recordings = {name: value.split()[0] for name, value in read_table(data / "segments").items()}
+    segments = {}
+    for name, (one, seconds) in parts.items():
+        end = one.start + (one.seconds if seconds is None else seconds)
+        segments[name] = f"{recordings[one.name]} {one.start:.3f} {end:.3f}"
     return {
         "wav.scp": {name: str((data / wav).resolve()) for name, wav in read_table(data / "wav.scp").items()},
-        "segments": {e.name: f"{recordings[e.utterance.name]} {e.utterance.start:.3f} {e.end:.3f}" for e in entries},
-        "utt2spk": {entry.name: speakers[entry.utterance.name] for entry in entries},
-        f"text.tc.{target}": {entry.name: entry.text for entry in entries},
+        "segments": segments,
+        "utt2spk": {name: speakers[utterance.name] for name, (utterance, _) in parts.items()},
     }
