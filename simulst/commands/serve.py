@@ -68,9 +68,9 @@ def serve(
     try:
         from simulst.serve.server import Limits, Site, check_port, find_recordings, run, tls_of
     except ModuleNotFoundError as error:
-        if error.name != "websockets":
+        if error.name != "aiohttp":
             raise
-        raise SimulstError("websockets is not installed; run: pip install 'simulst[serve]'.") from None
+        raise SimulstError("aiohttp is not installed; run: pip install 'simulst[serve]'.") from None
     from simulst.background import NOTHING, known_of_all
     from simulst.config import LIVE, load_decoding
     from simulst.models import check_languages, load_model, parse_options

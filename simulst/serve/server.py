@@ -8,10 +8,8 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import functools
 import importlib.resources
 import ipaddress
-import itertools
 import json
 import logging
 import os
@@ -19,23 +17,20 @@ import re
 import signal
 import socket
 import ssl
-from collections.abc import AsyncGenerator, AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable
 from dataclasses import dataclass, field
-from http import HTTPStatus
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
-from websockets.asyncio.server import Server, ServerConnection, serve
-from websockets.datastructures import Headers
-from websockets.exceptions import ConnectionClosed
-from websockets.http11 import Request, Response
+from aiohttp import web
 
 from simulst.audio.name import recording_name, recordings_in
 from simulst.audio.read import as_int16, load_audio, seconds_of
 from simulst.errors import SimulstError
-from simulst.serve.channel import Mark
+from simulst.serve.channel import Channel, Mark
 from simulst.serve.client import ALIVE, Service, Speaker, answer_of_viewer
+from simulst.serve.connections import Connections, Limits, Socket, left
 
 logger = logging.getLogger(__name__)
 
@@ -48,23 +43,28 @@ PAGE = {
     "/capture.js": ("capture.js", "text/javascript"),
     "/icon.svg": ("icon.svg", "image/svg+xml"),
 }
+HEADERS = {
+    "Content-Security-Policy": "default-src 'none'; frame-ancestors 'none'",
+    "Permissions-Policy": "microphone=(self), camera=(), geolocation=()",
+    "X-Content-Type-Options": "nosniff",
+    "Referrer-Policy": "no-referrer",
+    "Cross-Origin-Opener-Policy": "same-origin",
+    "Cross-Origin-Resource-Policy": "same-origin",
+    "Cache-Control": "no-store",
+    "Server": "simulst",
+}
+PAGES = (  # host: to which the page may connect; some browsers do not take 'self' for WebSockets
+    "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; media-src 'self' blob:; "
+    "connect-src 'self' ws://{host} wss://{host}; base-uri 'none'; form-action 'none'; frame-ancestors 'none'; "
+    "require-trusted-types-for 'script'"
+)
 PART = 30  # seconds of a recording in one answer
-STALLS = 30.0  # seconds after which a client that does not take its words is left
+OPENING = 10.0  # seconds in which a connection has to say what it wants
 REFUSALS = 100  # of which the log tells
 ENDING = 30.0  # seconds in which all streams have to end when the server does
 HANGS = 5.0  # seconds more in which the model has to end its last computation
 HOST = re.compile(r"(?P<name>[\w.-]{1,253}|\[[0-9a-fA-F:.]{2,45}\])(:\d{1,5})?", re.ASCII)
 VIEW = re.compile(r"/view/([0-9a-f]{32})")
-
-
-@dataclass(frozen=True)
-class Limits:
-    """clients, viewers: connections at once. idle: seconds without a message. message: bytes of one."""
-
-    clients: int = 8
-    viewers: int = 100
-    idle: float = 300.0
-    message: int = 1 << 20
 
 
 @dataclass
@@ -76,13 +76,11 @@ class Site:
     limits: Limits = field(default_factory=Limits)
     recordings: list[tuple[Path, float]] = field(default_factory=list)
     hosts: tuple[str, ...] = ()
-    _speakers: int = 0
-    _viewers: int = 0
-    _numbers: Callable[[], int] = field(default_factory=lambda: itertools.count().__next__)
-    _stopping: asyncio.Event = field(default_factory=asyncio.Event)
     _refused: set[tuple[str, ...]] = field(default_factory=set)
+    _handlers: set[asyncio.Task[Any]] = field(default_factory=set)
 
     def __post_init__(self) -> None:
+        self.connections = Connections(self.limits)
         folder = importlib.resources.files("simulst.serve") / "page"
         self._files = {place: ((folder / name).read_bytes(), kind) for place, (name, kind) in PAGE.items()}
         about = {
@@ -96,87 +94,102 @@ class Site:
         self._files["/about.json"] = (json.dumps(about, ensure_ascii=False).encode(), "application/json")
 
     @contextlib.asynccontextmanager
-    async def open(self, host: str, port: int, tls: ssl.SSLContext | None = None) -> AsyncIterator[Server]:
+    async def open(self, host: str, port: int, tls: ssl.SSLContext | None = None) -> AsyncIterator[asyncio.Server]:
         """Serve inside the context. At its end, streams end as by `end_of_stream`: clients get the last words."""
-        quiet = logging.getLogger(f"{__name__}.websockets")
+        quiet = logging.getLogger(f"{__name__}.aiohttp")
         quiet.setLevel(logging.CRITICAL)  # whoever sends what is no HTTP is nobody's business
-        options: dict[str, Any] = {
-            "process_request": self._request,
-            "create_connection": functools.partial(_Counted, 2 * (self.limits.clients + self.limits.viewers) + 64),
-            "compression": None,
-            "max_size": self.limits.message,
-            "max_queue": 16,
-            "ping_timeout": None,  # a client that sends faster than it is served answers no ping
-            "logger": quiet,
-            "server_header": None,
-            "ssl": tls,
-        }
+        most = 2 * (self.limits.clients + self.limits.viewers) + 64
+        server = _Bounded(self._handle, most, access_log=None, logger=quiet, keepalive_timeout=OPENING)
         try:
-            server = await serve(self._client, host, port, **options)
+            listener = await asyncio.get_running_loop().create_server(server, host, port, ssl=tls)
         except OSError as error:
             raise _unusable(host, port, error) from error
         try:
-            yield server
+            yield listener
         finally:
-            server.close(close_connections=False)
-            self._stopping.set()
-            handlers = {task for task in server.handler_tasks if task is not asyncio.current_task()}
+            listener.close()
+            self.connections.stopping.set()
+            handlers = set(self._handlers)
             if handlers:
                 await asyncio.wait(handlers, timeout=ENDING)
             for task in handlers:
                 task.cancel()
+            server.pre_shutdown()
+            await server.shutdown(HANGS)  # from its beginning on, it takes nothing in
             self.service.driver.close(HANGS)
 
     # ---- HTTP ----
 
-    async def _request(self, connection: ServerConnection, request: Request) -> Response | None:
-        host, path = request.headers.get_all("Host"), request.path.partition("?")[0]
+    async def _handle(self, request: web.BaseRequest) -> web.StreamResponse:
+        task = asyncio.current_task()
+        assert task is not None
+        self._handlers.add(task)
+        task.add_done_callback(self._handlers.discard)
+        try:
+            self._check(request)
+            return _dressed(await self._answer(request))
+        except web.HTTPException as refusal:
+            _dressed(refusal)
+            raise
+        except Exception:
+            logger.exception("a request failed; the others go on")
+            return _dressed(web.Response(status=500, text="the server failed; its log says how.\n"))
+
+    def _check(self, request: web.BaseRequest) -> None:
+        """Refuse pages of other servers: by another name than this server's, or from another origin."""
+        host = request.headers.getall("Host", [])
         if len(host) != 1 or not self._is_ours(host[0]):
             sentence = "this server is not known by that name; give the name by --allow-host.\n"
-            return self._refuse(HTTPStatus.MISDIRECTED_REQUEST, "Host", host, sentence)
-        if any("websocket" in offer.lower() for offer in request.headers.get_all("Upgrade")):
-            scheme = "https" if connection.transport.get_extra_info("sslcontext") else "http"
-            seen = (request.headers.get_all("X-Forwarded-Proto") or [scheme])[0]  # by a proxy; browsers send none
+            raise self._refusal(web.HTTPMisdirectedRequest, "Host", host, sentence)
+        if _upgrades(request) or request.method not in ("GET", "HEAD"):
+            seen = request.headers.get("X-Forwarded-Proto", request.scheme)  # by a proxy; browsers send none
             here = f"{seen.partition(',')[0].strip().lower()}://{host[0]}"
-            origins = request.headers.get_all("Origin")
+            origins = request.headers.getall("Origin", [])
             if any(not _same_place(origin, here) for origin in origins):
                 sentence = f"pages of other servers may not connect; this is {here[:200]}.\n"
-                return self._refuse(HTTPStatus.FORBIDDEN, "Origin", origins, sentence)
-            return None if path == "/" or VIEW.fullmatch(path) else _answer(HTTPStatus.NOT_FOUND, b"nothing here.\n")
-        if request.method not in ("GET", "HEAD"):
-            return _answer(HTTPStatus.METHOD_NOT_ALLOWED, b"ask by GET.\n")
-        found = re.fullmatch(r"/recordings/(\d{1,6})/(\d{1,6})", path)
-        if path in self._files:
-            body, kind = self._files[path]
-            answer = _answer(HTTPStatus.OK, body, kind, host[0])
-        elif found:
-            answer = await self._part(int(found[1]), int(found[2]))
-        else:
-            answer = _answer(HTTPStatus.NOT_FOUND, b"nothing here.\n")
-        if request.method == "HEAD":
-            answer.body = b""
-        return answer
+                raise self._refusal(web.HTTPForbidden, "Origin", origins, sentence)
 
-    def _refuse(self, status: HTTPStatus, header: str, values: list[str], sentence: str) -> Response:
+    async def _answer(self, request: web.BaseRequest) -> web.StreamResponse:
+        path = request.raw_path.partition("?")[0]
+        if request.method not in ("GET", "HEAD"):
+            raise web.HTTPMethodNotAllowed(request.method, ("GET", "HEAD"), text="ask by GET.\n")
+        if _upgrades(request):
+            if path == "/":
+                return await self._speak(request)
+            if found := VIEW.fullmatch(path):
+                return await self._view(request, found[1])
+        elif path in self._files:
+            body, kind = self._files[path]
+            policy = PAGES.format(host=request.headers["Host"])
+            answer = web.Response(body=body, content_type=kind, charset="utf-8" if kind.startswith("text/") else None)
+            answer.headers["Content-Security-Policy"] = policy
+            return answer
+        elif found := re.fullmatch(r"/recordings/(\d{1,6})/(\d{1,6})", path):
+            return await self._part(int(found[1]), int(found[2]))
+        raise web.HTTPNotFound(text="nothing here.\n")
+
+    def _refusal(
+        self, kind: type[web.HTTPException], header: str, values: list[str], sentence: str
+    ) -> web.HTTPException:
         """Refuse a browser, and tell the server's owner, once for each header, who has perhaps to set up a proxy."""
         if (header, *values) not in self._refused and len(self._refused) < REFUSALS:
             self._refused.add((header, *values))
             told = ", ".join(values)[:200]
             logger.warning("refused a request with %s %r: %s See docs/serve.md.", header, told, sentence.strip())
-        return _answer(status, sentence.encode())
+        return kind(text=sentence)
 
-    async def _part(self, number: int, part: int) -> Response:
+    async def _part(self, number: int, part: int) -> web.Response:
         """So many seconds of a recording, as integers of 16 bits, 16 kHz."""
         if number >= len(self.recordings) or part * PART >= self.recordings[number][1]:
-            return _answer(HTTPStatus.NOT_FOUND, b"nothing here.\n")
+            raise web.HTTPNotFound(text="nothing here.\n")
         path, begin = self.recordings[number][0], part * PART
         end = begin + PART if begin + PART < self.recordings[number][1] else None
         try:
             samples = await asyncio.to_thread(load_audio, path, begin, end)
         except SimulstError as error:
             logger.error("%s", error)
-            return _answer(HTTPStatus.INTERNAL_SERVER_ERROR, b"the recording can't be read.\n")
-        return _answer(HTTPStatus.OK, as_int16(samples).astype("<i2").tobytes(), "application/octet-stream")
+            raise web.HTTPInternalServerError(text="the recording can't be read.\n") from error
+        return web.Response(body=as_int16(samples).astype("<i2").tobytes())
 
     def _is_ours(self, host: str) -> bool:
         """Whether a Host header names this server: by an address, or by a name that only its owner gives."""
@@ -194,149 +207,83 @@ class Site:
 
     # ---- WebSocket ----
 
-    async def _client(self, connection: ServerConnection) -> None:
-        assert connection.request is not None
-        found = VIEW.fullmatch(connection.request.path.partition("?")[0])
-        try:
-            await (self._view(connection, found[1]) if found else self._speak(connection))
-        except ConnectionClosed:
-            pass
-        except TimeoutError:  # it does not take its words
-            connection.transport.abort()
-        except Exception:
-            logger.exception("a client's connection failed; the others go on")
-            await _close(connection, 1011, "the model failed; the server's log says how")
+    async def _speak(self, request: web.BaseRequest) -> web.StreamResponse:
+        async with self.connections.socket(request) as socket:
+            with self.connections.speaker():
+                speaker = Speaker(self.service, socket.send, self.connections.number)
+                try:
+                    async with contextlib.aclosing(socket.messages()) as messages:
+                        async for message, more in messages:
+                            await speaker.take(message, more)
+                    if speaker.speaks:
+                        await speaker.end()
+                    ends = self.connections.stopping.is_set()
+                    code, reason = (1001, "the server ends") if ends else (1008, "nothing came for a while")
+                except SimulstError as error:
+                    code, reason = 1008, str(error)
+                    await socket.send({"error": reason})
+                finally:
+                    speaker.leave()
+            await socket.close(code, reason)
+        return socket.answer
 
-    async def _speak(self, connection: ServerConnection) -> None:
-        if self._speakers >= self.limits.clients:
-            await _close(connection, 1013, f"all {self.limits.clients} places are taken; try again later")
-            return
+    async def _view(self, request: web.BaseRequest, link: str) -> web.StreamResponse:
+        async with self.connections.socket(request) as socket:
+            channel = self.service.channels.get(link)
+            if channel is None:
+                await socket.close(1008, "nobody speaks at this link now")
+                return socket.answer
+            with self.connections.viewer():
+                channel.viewers += 1
+                try:
+                    await self._show(socket, channel)
+                finally:
+                    channel.viewers -= 1
+            await socket.close(1001, "the speaker has gone")
+        return socket.answer
 
-        async def send(message: Any) -> None:
-            async with asyncio.timeout(STALLS):
-                await connection.send(json.dumps(message))
-
-        self._speakers += 1
-        speaker = Speaker(self.service, send, self._numbers)
-        code, reason = 1000, ""
-        try:
-            async with contextlib.aclosing(self._messages(connection)) as messages:
-                async for message, more in messages:
-                    await speaker.take(message, more)
-            if speaker.speaks:
-                await speaker.end()
-            ends = self._stopping.is_set()
-            code, reason = (1001, "the server ends") if ends else (1008, "nothing came for a while")
-        except SimulstError as error:
-            code, reason = 1008, str(error)
-            await send({"error": reason})
-        finally:
-            self._speakers -= 1
-            speaker.leave()
-        await _close(connection, code, reason)
-
-    async def _messages(self, connection: ServerConnection) -> AsyncGenerator[tuple[str | bytes, bool], None]:
-        """What a client sends, and whether the next message is there already.
-
-        It ends if nothing comes for too long, or the server ends. Raises ConnectionClosed.
-        """
-        stopping = asyncio.create_task(self._stopping.wait())
-        coming = asyncio.create_task(connection.recv())
-        try:
-            while not self._stopping.is_set():
-                await asyncio.wait({coming, stopping}, timeout=self.limits.idle, return_when=asyncio.FIRST_COMPLETED)
-                if not coming.done():
-                    return
-                message = coming.result()
-                coming = asyncio.create_task(connection.recv())
-                await asyncio.sleep(0)  # it begins, and ends at once if it can
-                yield message, coming.done()
-        finally:
-            stopping.cancel()
-            coming.cancel()
-            await asyncio.wait({coming})  # before anybody else receives
-            if not coming.cancelled():
-                coming.exception()  # of a connection that is closed; it is told elsewhere
-
-    async def _view(self, connection: ServerConnection, link: str) -> None:
-        channel = self.service.channels.get(link)
-        if channel is None:
-            await _close(connection, 1008, "nobody speaks at this link now")
-            return
-        if self._viewers >= self.limits.viewers:
-            await _close(connection, 1013, f"all {self.limits.viewers} viewers' places are taken; try again later")
-            return
-        self._viewers += 1
-        channel.viewers += 1
-        mark = Mark()
-        asked = asyncio.create_task(connection.recv())
+    async def _show(self, socket: Socket, channel: Channel) -> None:
+        """Send a channel's text until its speaker has gone."""
+        mark, asked = Mark(), asyncio.create_task(socket.receive())
         try:
             while True:
                 changed, over = channel.changed, channel.ended
-                async with asyncio.timeout(STALLS):
-                    await connection.send(json.dumps({"simulst": channel.since(mark)}))
+                await socket.send({"simulst": channel.since(mark)})
                 if over:
-                    break
+                    return
                 change = asyncio.create_task(changed.wait())
                 await asyncio.wait({change, asked}, timeout=ALIVE, return_when=asyncio.FIRST_COMPLETED)
                 change.cancel()
                 if asked.done():
-                    await connection.send(json.dumps(await answer_of_viewer(self.service, asked.result())))
-                    asked = asyncio.create_task(connection.recv())
-            asked.cancel()
-            await asyncio.wait({asked})
-            await _close(connection, 1001, "the speaker has gone")
+                    await socket.send(await answer_of_viewer(self.service, asked.result()))
+                    asked = asyncio.create_task(socket.receive())
         finally:
-            asked.cancel()
-            with contextlib.suppress(ConnectionClosed, asyncio.CancelledError):
-                await asked
-            self._viewers -= 1
-            channel.viewers -= 1
+            await left(asked)
 
 
-class _Counted(ServerConnection):
-    """A connection of which there are only so many, also of those that say nothing."""
+class _Bounded(web.Server):
+    """A server that has only so many connections, also of those that say nothing."""
 
-    def __init__(self, most: int, *given: Any, **options: Any) -> None:
-        super().__init__(*given, **options)
+    def __init__(self, handler: Callable[[web.BaseRequest], Any], most: int, **options: Any) -> None:
+        super().__init__(handler, **options)
         self._most = most
 
-    def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        super().connection_made(transport)
-        if len(self.server.handler_tasks) > self._most:
-            self.transport.abort()
+    def connection_made(self, handler: web.RequestHandler, transport: asyncio.Transport) -> None:
+        super().connection_made(handler, transport)
+        if len(self.connections) > self._most:
+            transport.abort()
 
 
-async def _close(connection: ServerConnection, code: int, reason: str) -> None:
-    """Close a connection. What still comes is dropped; unread, it would stand before the client's own close."""
-    reason = reason.encode()[:120].decode(errors="ignore")  # its frame has 123 bytes
-    closing = asyncio.create_task(connection.close(code, reason))
-    with contextlib.suppress(ConnectionClosed):
-        while True:
-            await connection.recv()
-    await closing
+def _dressed(answer: web.StreamResponse) -> web.StreamResponse:
+    """An answer with the headers of all; the connection ends with it."""
+    if not answer.prepared:
+        answer.headers.update({**HEADERS, **answer.headers})
+        answer.force_close()
+    return answer
 
 
-def _answer(status: HTTPStatus, body: bytes, kind: str = "text/plain", host: str = "") -> Response:
-    """host: to which the page may connect; some browsers do not take 'self' for WebSockets."""
-    policy = (
-        f"default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; media-src 'self' blob:; "
-        f"connect-src 'self' ws://{host} wss://{host}; base-uri 'none'; form-action 'none'; frame-ancestors 'none'; "
-        "require-trusted-types-for 'script'"
-    )
-    headers = {
-        "Content-Type": f"{kind}; charset=utf-8" if kind.startswith("text/") else kind,
-        "Content-Length": str(len(body)),
-        "Content-Security-Policy": policy if host else "default-src 'none'; frame-ancestors 'none'",
-        "Permissions-Policy": "microphone=(self), camera=(), geolocation=()",
-        "X-Content-Type-Options": "nosniff",
-        "Referrer-Policy": "no-referrer",
-        "Cross-Origin-Opener-Policy": "same-origin",
-        "Cross-Origin-Resource-Policy": "same-origin",
-        "Cache-Control": "no-store",
-        "Connection": "close",
-    }
-    return Response(status.value, status.phrase, Headers(headers), body)
+def _upgrades(request: web.BaseRequest) -> bool:
+    return any("websocket" in offer.lower() for offer in request.headers.getall("Upgrade", []))
 
 
 def _same_place(origin: str, here: str) -> bool:

@@ -15,7 +15,6 @@ import numpy as np
 from fake import FakeModel
 from waiting import HANGS
 from websockets.asyncio import client
-from websockets.asyncio.server import Server
 
 from simulst.config import parse_decoding
 from simulst.serve.client import Service
@@ -63,7 +62,7 @@ def serving(
     made.check()
     site = Site(made, "fake", limits or Limits(), list(recordings))
     loop, ready, stop = asyncio.new_event_loop(), threading.Event(), asyncio.Event()
-    found: list[Server] = []
+    found: list[asyncio.Server] = []
 
     async def run() -> None:
         async with site.open("127.0.0.1", port) as server:
