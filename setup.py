@@ -34,7 +34,7 @@ setup(
         "simuleval": ["simuleval"],
         "simulstream": ["simulstream"],
         "longform": ["OmniSTEval>=0.1.10", "simulstream", "mweralign"],
-        "plot": ["av", "matplotlib"],
+        "plot": ["matplotlib"],
         "vad": ["silero-vad", "torch"],
         "hub": ["huggingface_hub"],
         "huggingface": ["accelerate", "huggingface_hub", "sentencepiece", "torch", "transformers"],

@@ -14,7 +14,7 @@ common_options() { # declared after a script's own, as --help shows them in this
     option jobs count "$(unset OMP_NUM_THREADS && cores)" "processes that decode, one for each core" where # that variable is about threads
     option scheduler text "" "address of a running Dask scheduler to decode on instead" more where
     option slurm flag false "decode in --jobs jobs of a Slurm cluster" more where
-    option utterances count 2 "best, worst and most delayed utterances in reports; they are decoded again" more where
+    option utterances count 2 "best, worst and most delayed utterances in reports" more where
     option metrics text "" "metrics of your own, such as my_module:TER (docs/metrics.md)" more
     option force flag false "run complete stages again" where
 }
@@ -71,7 +71,7 @@ write_split() {
     local section runs
     section=$(section_of "$1" "$2") runs=$(runs_of "$1" "$2")
     write_results "$section" "$runs" "${more[@]}"
-    simulst report "$runs" "$exp/results/$section.json" --utterances "$utterances" --out "$exp/results/$section.html"
+    simulst report "$runs" --utterances "$utterances" --out "$exp/results/$section.html"
 }
 
 stage_decode() { for_each_split decode_split; }

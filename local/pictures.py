@@ -1,7 +1,6 @@
 """Pictures in the pages of docs/, taken of real runs in Chromium (Debian's package).
 
-python local/pictures.py serve --model egs/mini/exp/en-de/st --source-lang en --target-lang de RECORDING
-python local/pictures.py report RUNS... [--run NAME] [--utterance NAME]
+python local/pictures.py --model egs/mini/exp/en-de/st --source-lang en --target-lang de RECORDING
 """
 
 from __future__ import annotations
@@ -48,16 +47,11 @@ def save(picture: bytes, name: str) -> None:
     click.echo(f"wrote {out} ({out.stat().st_size / 1000:.0f} kB)")
 
 
-@click.group(help=__doc__)
-def main() -> None:
-    """Take pictures of pages."""
-
-
-@main.command("serve", context_settings={"ignore_unknown_options": True})
+@click.command(context_settings={"ignore_unknown_options": True})
 @click.argument("recording", type=click.Path(path_type=Path, exists=True))
 @click.option("--seconds", default=25.0, show_default=True, help="How long the recording plays.")
 @click.argument("options", nargs=-1, type=click.UNPROCESSED)
-def serve(recording: Path, seconds: float, options: Sequence[str]) -> None:
+def main(recording: Path, seconds: float, options: Sequence[str]) -> None:
     """Take docs/serve-*.png while a recording plays. OPTIONS are those of simulst serve."""
     with tempfile.TemporaryDirectory() as folder:
         (Path(folder) / recording.name).symlink_to(recording.resolve())
@@ -79,20 +73,6 @@ def serve(recording: Path, seconds: float, options: Sequence[str]) -> None:
                         save(page.screenshot(), f"serve-{name}.png")
             finally:
                 server.terminate()
-
-
-@main.command("report", context_settings={"ignore_unknown_options": True})
-@click.argument("runs", nargs=-1, required=True, type=click.UNPROCESSED)
-def report(runs: Sequence[str]) -> None:
-    """Take docs/report.png, an utterance of a report. RUNS and options are those of simulst report.
-
-    Call it from where the runs were decoded.
-    """
-    with tempfile.TemporaryDirectory() as folder:
-        file = Path(folder) / "report.html"
-        subprocess.run([sys.executable, "-m", "simulst", "report", *runs, "--out", str(file)], check=True)
-        with page_at(file.as_uri(), 1100, 800) as page:
-            save(page.locator("#utterances").screenshot(), "report.png")
 
 
 if __name__ == "__main__":

@@ -17,16 +17,14 @@ CHROMIUM = shutil.which("chromium") or ""
 
 
 @contextmanager
-def browser(*arguments: str) -> Iterator[Any]:
-    """A browser (playwright's `Browser`); the test is skipped where there is none. arguments: more for Chromium."""
+def browser() -> Iterator[Any]:
+    """A browser (playwright's `Browser`); the test is skipped where there is none."""
     api = pytest.importorskip("playwright.sync_api")
     if not CHROMIUM:
         pytest.skip("there is no Chromium; install Debian's package chromium")
     api.expect.set_options(timeout=1000 * HANGS)
     with api.sync_playwright() as playwright:
-        opened = playwright.chromium.launch(
-            executable_path=CHROMIUM, args=["--no-sandbox", *arguments], timeout=1000 * HANGS
-        )
+        opened = playwright.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"], timeout=1000 * HANGS)
         try:
             yield opened
         finally:

@@ -81,11 +81,9 @@ def table(runs: tuple[Path, ...]) -> None:
 )
 @click.option("--utterance", "names", multiple=True, help="Name of a further utterance to show (repeatable).")
 def report(runs: tuple[Path, ...], out: Path, run: str, count: int, names: tuple[str, ...]) -> None:
-    """Write a page to look at: curves, tables, utterances, findings.
+    """Write a page to look at: curves, table, utterances.
 
-    RUNS are finished runs of one test set, or folders of them, and the file of results that was made of them (JSON) for
-    its findings; or files of results alone. The page is one file and fetches nothing. The utterances are decoded again,
-    to see what READ, STOP and COMMIT decided, if their model and audio are there.
+    RUNS are finished runs of one test set, or folders of them. The page is one file and fetches nothing.
     """
     from simulst.show.report.content import report_of
     from simulst.show.report.utterances import Shown

@@ -17,15 +17,13 @@ const MARKERS = [
   "M0 5 l5 -8.5 h-10 z",
   "M-1.8 -5 h3.6 v3.2 h3.2 v3.6 h-3.2 v3.2 h-3.6 v-3.2 h-3.2 v-3.6 h3.2 z",
 ];
-const DASHES = { online: null, offline: "6 4", published: "2 3" };
+const DASHES = { online: null, offline: "6 4" };
 const dark = matchMedia("(prefers-color-scheme: dark)");
 const narrow = matchMedia("(max-width: 40rem)");
 
-let part; // of the report, the one that is shown
 let printing = false;
 let hidden = new Set(); // names of curves that are switched off
 let order = { column: -1, down: false }; // of the table
-let playing = null; // stops what follows the audio of the utterance that is shown
 
 // ---- elements ----
 
@@ -59,7 +57,7 @@ const style = (name) => getComputedStyle(document.documentElement).getPropertyVa
 
 function curvesOf() {
   const curves = new Map();
-  for (const point of part.points) {
+  for (const point of report.points) {
     const name = point.kind === "offline" ? point.name : point.curve;
     if (!curves.has(name)) curves.set(name, { name, kind: point.kind, points: [], number: curves.size });
     curves.get(name).points.push(point);
@@ -80,7 +78,7 @@ function about(point, x, y) {
     const interval = low === undefined || high === undefined ? "" : ` [${low.toFixed(axis.digits)}, ${high.toFixed(axis.digits)}]`;
     return value === undefined ? null : `${axis.name}: ${value.toFixed(axis.digits)}${interval}`;
   };
-  const rtf = part.axes.find((axis) => axis.key === "RTF");
+  const rtf = report.axes.find((axis) => axis.key === "RTF");
   const axes = [...new Set([y, x, rtf])].filter((axis) => axis);
   return [point.name, ...axes.map(line), point.about].filter((text) => text).join("\n");
 }
@@ -104,8 +102,8 @@ function scaleOf(values, from, to) {
 }
 
 function draw() {
-  const x = part.axes.find((axis) => axis.key === $("x").value);
-  const y = part.axes.find((axis) => axis.key === $("y").value);
+  const x = report.axes.find((axis) => axis.key === $("x").value);
+  const y = report.axes.find((axis) => axis.key === $("y").value);
   const curves = curvesOf();
   const plot = $("plot");
   const [wide, high] = printing ? [640, 400] : [plot.clientWidth || 700, plot.clientHeight || 480];
@@ -220,14 +218,14 @@ function number(text) {
 }
 
 function showTable() {
-  const lines = part.points.filter((point) => point.cells.length);
+  const lines = report.points.filter((point) => point.cells.length);
   if (order.column >= 0) {
     const key = (line) => number(line.cells[order.column]);
     const compare = (a, b) => (order.column ? key(a) - key(b) : a.name.localeCompare(b.name, undefined, { numeric: true }));
     const known = (line) => !order.column || !Number.isNaN(key(line));
     lines.sort((a, b) => known(b) - known(a) || (known(a) ? compare(a, b) * (order.down ? -1 : 1) : 0));
   }
-  const head = part.head.map((text, column) =>
+  const head = report.head.map((text, column) =>
     element(
       "th",
       { scope: "col", "aria-sort": order.column === column ? (order.down ? "descending" : "ascending") : null },
@@ -250,17 +248,6 @@ function markRow(name) {
   for (const row of $("table").tBodies[0].rows) row.classList.toggle("marked", row.dataset.name === name);
 }
 
-function tableOf(cells) {
-  const [head, ...lines] = cells;
-  const row = (texts, name) =>
-    element("tr", {}, ...texts.map((text, i) => element(name === "th" || !i ? "th" : "td", { scope: name === "th" ? "col" : i ? null : "row" }, text)));
-  return element(
-    "div",
-    { class: "wide", tabindex: 0, role: "region", "aria-label": head[0] },
-    element("table", {}, element("thead", {}, row(head, "th")), element("tbody", {}, ...lines.map((line) => row(line, "td")))),
-  );
-}
-
 // ---- utterances ----
 
 const KINDS = ["Best", "Worst", "Most delayed", "Asked for"];
@@ -272,7 +259,7 @@ function figures(utterance) {
 }
 
 function showLists() {
-  const shown = part.utterances.shown;
+  const shown = report.utterances.shown;
   const lists = KINDS.map((kind) => {
     const ones = shown.filter((utterance) => utterance.kinds.includes(kind));
     const by = kind === "Most delayed" ? (a, b) => b.lag - a.lag : kind === "Best" ? (a, b) => b.quality - a.quality : (a, b) => a.quality - b.quality;
@@ -296,67 +283,32 @@ function showLists() {
 }
 
 function showUtterance(utterance) {
-  if (playing) playing();
   for (const button of $("lists").querySelectorAll("button")) {
     button.setAttribute("aria-pressed", String(button.dataset.name === utterance.name));
   }
-  const sound = utterance.audio ? element("audio", { controls: "", preload: "metadata", src: utterance.audio, "aria-label": "The recording" }) : null;
-  const line = timeline(utterance, (at) => seek(at));
-  const words = utterance.words.map((word) => element("span", {}, word.text));
-  const steps = utterance.decisions.length ? decisions(utterance, (at) => seek(at)) : null;
+  const line = timeline(utterance);
   const texts = element("dl", { class: "spoken" });
   const tell = (name, ...content) => texts.append(element("dt", {}, name), element("dd", {}, ...content));
-  tell("Written", ...(words.length ? words : ["(nothing)"]));
+  tell("Written", utterance.text || "(nothing)");
   if (utterance.reference !== null) tell("Reference", utterance.reference);
   if (utterance.offline !== null) tell("Offline", utterance.offline);
   const known = [`${utterance.seconds.toFixed(1)} s`];
   if (utterance.quality !== null) known.push(`chrF ${utterance.quality.toFixed(1)}`);
   if (utterance.lag !== null) known.push(`LAAL ${seconds(utterance.lag)} s`);
-  const notes = utterance.notes.map((note) => element("p", { class: "soft" }, note));
   $("utterance").replaceChildren(
     element("h3", {}, utterance.name),
     element("p", { class: "soft" }, known.join(" · ")),
-    ...notes,
-    ...(sound ? [element("div", { class: "bar" }, sound)] : []),
-    keyOf(utterance),
-    element("div", { class: "timeline", tabindex: 0, role: "region", "aria-label": "Timeline; the words and decisions stand below as text" }, line.picture),
+    keyOf(),
+    element("div", { class: "timeline", tabindex: 0, role: "region", "aria-label": "Timeline; the words stand below as text" }, line.picture),
     texts,
-    ...(steps ? [steps.table] : []),
   );
   line.place();
-
-  function seek(ms) {
-    if (sound) sound.currentTime = ms / 1000;
-    follow(ms);
-  }
-  function follow(ms) {
-    const begun = ms > 0;
-    line.head(begun ? ms : null);
-    words.forEach((span, i) => span.classList.toggle("late", begun && utterance.words[i].written_ms > ms + 1));
-    if (steps) steps.mark(begun ? ms : null);
-  }
-  if (!sound) return;
-  let frame = 0;
-  const tick = () => {
-    follow(sound.ended ? 0 : sound.currentTime * 1000);
-    frame = sound.paused ? 0 : requestAnimationFrame(tick);
-  };
-  sound.addEventListener("play", tick);
-  sound.addEventListener("seeked", tick);
-  sound.addEventListener("ended", () => follow(0));
-  playing = () => {
-    sound.pause();
-    cancelAnimationFrame(frame);
-  };
 }
 
-function keyOf(utterance) {
+function keyOf() {
   const item = (shape, text) => element("span", {}, drawn("svg", { width: 14, height: 12, "aria-hidden": "true" }, shape), text);
   const items = [item(drawn("path", { d: "M2 1 h10 l-5 9 z", fill: style("--accent") }), "READ: decoded, and words were written")];
   items.push(item(drawn("path", { d: "M2 1 h10 l-5 9 z", fill: "none", stroke: style("--soft") }), "decoded, nothing new"));
-  if (utterance.words.some((word) => word.spoken_ms)) {
-    items.push(item(drawn("line", { x1: 1, x2: 13, y1: 6, y2: 6, stroke: style("--good"), "stroke-width": 3 }), "spoken, as the model aligns it"));
-  }
   return element("div", { class: "key" }, ...items);
 }
 
@@ -397,11 +349,10 @@ function lane(rows, left, right, depth = 1) {
   return row;
 }
 
-function timeline(utterance, seek) {
+function timeline(utterance) {
   const length = utterance.seconds * 1000;
   const scale = { left: 10, wide: 0 };
   const picture = drawn("svg", { role: "presentation" });
-  const head = drawn("line", { class: "head", y1: 16, stroke: style("--bad"), "stroke-width": 1.5, visibility: "hidden" });
   const x = (ms) => scale.left + (Math.min(ms, length) / length) * scale.wide;
 
   function place() {
@@ -416,35 +367,13 @@ function timeline(utterance, seek) {
       parts.push(drawn("text", { x: at, y: 11, class: "dim", "text-anchor": second ? "middle" : "start" }, second ? String(second) : "0 s"));
     }
     let y = 24;
-    if (utterance.loudness.length) {
-      const step = scale.wide / utterance.loudness.length;
-      const up = utterance.loudness.map((peak, i) => `${(scale.left + i * step).toFixed(1)},${(y + 24 - peak * 0.24).toFixed(1)}`);
-      const down = utterance.loudness.map((peak, i) => `${(scale.left + i * step).toFixed(1)},${(y + 24 + peak * 0.24).toFixed(1)}`);
-      parts.push(drawn("polygon", { points: [...up, ...down.reverse()].join(" "), fill: style("--wave") }));
-      y += 54;
-    }
-    const spoken = utterance.words.filter((word) => word.spoken_ms);
-    const begins = y;
-    if (spoken.length) {
-      const rows = [];
-      for (const word of spoken) {
-        const [from, to] = word.spoken_ms.map(x);
-        const text = word.text.trim();
-        const middle = Math.max(scale.left + widthOf(text) / 2, Math.min((from + to) / 2, whole - widthOf(text) / 2));
-        const row = lane(rows, Math.min(from, middle - widthOf(text) / 2), Math.max(to - 8, middle + widthOf(text) / 2 - 4));
-        const top = begins + row * 22;
-        parts.push(drawn("line", { x1: from + 1, x2: Math.max(from + 2, to - 1), y1: top + 2, y2: top + 2, stroke: style("--good"), "stroke-width": 3 }));
-        parts.push(drawn("text", { x: middle, y: top + 16, "text-anchor": "middle" }, text));
-      }
-      y += rows.length * 22 + 8;
-    }
     const groups = written(utterance);
     const reads = [...new Set([...utterance.reads, ...groups.map((group) => group.at)])];
     for (const read of reads) {
       const full = groups.some((group) => Math.abs(group.at - read) < 1);
       const at = x(read);
       const shape = { d: `M${at - 5} ${y} h10 l-5 9 z`, fill: full ? style("--accent") : style("--card"), stroke: full ? style("--accent") : style("--soft") };
-      const mark = drawn("path", { ...shape, onclick: () => seek(read), style: "cursor: pointer" });
+      const mark = drawn("path", shape);
       mark.append(drawn("title", {}, `${seconds(read)} s`));
       parts.push(mark);
     }
@@ -468,148 +397,34 @@ function timeline(utterance, seek) {
       });
     }
     const height = y + rows.length * 17 + 8;
-    head.setAttribute("y2", height);
     fill(picture, { width: whole, height, viewBox: `0 0 ${whole} ${height}` }, []);
-    picture.replaceChildren(...parts, ...lines, ...labels, head);
+    picture.replaceChildren(...parts, ...lines, ...labels);
   }
-  return {
-    picture,
-    place,
-    head(ms) {
-      head.setAttribute("visibility", ms === null ? "hidden" : "visible");
-      if (ms === null) return;
-      const at = x(ms);
-      fill(head, { x1: at, x2: at }, []);
-      const frame = picture.parentElement;
-      if (at < frame.scrollLeft || at > frame.scrollLeft + frame.clientWidth - 60) frame.scrollLeft = at - frame.clientWidth / 3;
-    },
-  };
-}
-
-function decisions(utterance, seek) {
-  const rows = utterance.decisions.map((one) => {
-    const last = one.beams[one.beams.length - 1] || [];
-    const others = last.slice(1).map((text) => `or: ${text.trim()}`);
-    for (const text of one.beams.slice(0, -1).flat()) others.push(`step before: ${text.trim() || "(nothing)"}`);
-    const best = last.length ? last[0] : "";
-    const found = element("td", {});
-    if (one.final) found.append(element("span", { class: "agreed" }, best.trim() || "(nothing more)"));
-    else if (!best.trim()) found.append(element("span", { class: "open" }, "(nothing new)"));
-    else {
-      found.append(element("span", { class: "agreed" }, best.slice(0, one.agreed)), element("span", { class: "open" }, best.slice(one.agreed)));
-      found.append(...others.map((text) => element("span", { class: "other" }, text)));
-    }
-    const stop = one.final ? "end of the source" : one.stop === null ? "not asked" : one.stop ? `ended the search${one.why ? `: ${one.why}` : ""}` : one.why ? `went on: ${one.why}` : "the model ended the text";
-    return element(
-      "tr",
-      { onclick: () => seek(one.at_ms) },
-      element("td", {}, `${seconds(one.at_ms)} s`),
-      element("td", { class: "soft" }, minus(stop)),
-      found,
-      element("td", {}, one.new.trim() || "–"),
-    );
-  });
-  const names = ["Read", "STOP", "Found; in bold what COMMIT finds stable", "Committed"];
-  const table = element(
-    "details",
-    { open: "" },
-    element("summary", {}, `What was decided at each of ${rows.length} steps`),
-    element(
-      "table",
-      { class: "steps" },
-      element("thead", {}, element("tr", {}, ...names.map((name) => element("th", { scope: "col" }, name)))),
-      element("tbody", {}, ...rows),
-    ),
-  );
-  return {
-    table,
-    mark(ms) {
-      const past = ms === null ? -1 : utterance.decisions.findLastIndex((one) => one.at_ms <= ms + 1);
-      rows.forEach((row, i) => row.classList.toggle("marked", i === past));
-    },
-  };
-}
-
-// ---- findings, and the rest ----
-
-function showFindings() {
-  const count = (verdict) => part.findings.filter((one) => one.verdict === verdict).length;
-  const verdicts = [...new Set(["holds", "does not hold", "inconclusive", ...part.findings.map((one) => one.verdict)])];
-  const parts = [element("div", { class: "counts soft" }, ...verdicts.map((verdict) => element("span", {}, `${verdict} ${count(verdict)}`)))];
-  const colour = { holds: "better", "does not hold": "worse" };
-  const untold = ["runs missing", "for other languages"];
-  for (const paper of new Set(part.findings.map((one) => one.paper))) {
-    const ones = part.findings.filter((one) => one.paper === paper);
-    const item = (one) =>
-      element(
-        "li",
-        {},
-        element("div", { class: `verdict ${colour[one.verdict] || "chance"}` }, element("b", {}, one.id), one.verdict),
-        element(
-          "div",
-          {},
-          one.sentence.replace(/\.?$/, "."),
-          one.figures ? element("div", {}, minus(one.figures)) : null,
-          element("div", { class: "soft" }, [one.place, one.runs, one.reason].filter((text) => text).join("; ")),
-        ),
-      );
-    parts.push(element("h3", {}, paper), element("ul", { class: "paper" }, ...ones.filter((one) => !untold.includes(one.verdict)).map(item)));
-    const others = ones.filter((one) => untold.includes(one.verdict));
-    if (others.length) {
-      parts.push(element("details", {}, element("summary", {}, `${others.length} without a test: runs are missing, or it is for other languages`), element("ul", { class: "paper" }, ...others.map(item))));
-    }
-  }
-  $("verdicts").replaceChildren(...parts);
-}
-
-function showOthers() {
-  const parts = part.tables.map(tableOf);
-  const published = part.points.filter((point) => point.kind === "published");
-  if (published.length) {
-    const sources = new Map(published.map((point) => [point.curve, point.about]));
-    parts.push(element("h3", {}, "Published by others"), ...[...sources].map(([curve, about]) => element("p", { class: "soft" }, `${curve}: ${about}`)));
-  }
-  if (part.text) parts.push(element("pre", {}, part.text));
-  if (part.command) parts.push(element("h3", {}, "Made by"), element("pre", {}, part.command));
-  $("others").replaceChildren(...parts);
-  return parts.length > 0;
+  return { picture, place };
 }
 
 // ---- the page ----
 
-function show(number) {
-  part = report.parts[number];
-  if (playing) playing();
-  hidden = new Set();
-  order = { column: -1, down: false };
-  const several = report.parts.length > 1;
-  $("facts").replaceChildren(...part.facts.map((fact) => element("li", {}, fact)));
-  const rows = part.points.some((point) => point.cells.length);
-  const axes = part.axes.map((axis) => [axis.key, axis.name]);
+function show() {
+  const axes = report.axes.map((axis) => [axis.key, axis.name]);
+  $("title").textContent = report.title;
+  $("facts").replaceChildren(...report.facts.map((fact) => element("li", {}, fact)));
   $("curve").hidden = axes.length < 2;
-  $("rows").hidden = !rows;
-  choices($("x"), axes, part.x);
-  choices($("y"), axes, part.y);
-  $("comparisons").replaceChildren(...part.comparisons.map((text) => element("p", { style: "margin: 1rem 0 0" }, minus(text))));
+  choices($("x"), axes, report.x);
+  choices($("y"), axes, report.y);
   showTable();
   if (axes.length > 1) {
     showCurves();
     draw();
   }
-  const utterances = part.utterances;
-  $("utterances").hidden = !rows || !(utterances || part.utterances_note);
-  $("utterances-note").textContent = utterances ? [`Written by ${utterances.run}.`, utterances.note].filter((text) => text).join(" ") : part.utterances_note;
-  $("lists").replaceChildren();
-  $("utterance").replaceChildren();
+  const utterances = report.utterances;
+  $("utterances").hidden = !(utterances || report.utterances_note);
+  $("utterances-note").textContent = utterances ? `Written by ${utterances.run}. ${utterances.note}` : report.utterances_note;
   if (utterances && utterances.shown.length) {
     showLists();
     const first = ["Asked for", "Most delayed"].map((kind) => utterances.shown.find((one) => one.kinds.includes(kind)));
     showUtterance(first.find((one) => one) || utterances.shown[0]);
   }
-  $("findings").hidden = !part.findings.length;
-  showFindings();
-  $("more").hidden = !showOthers();
-  $("title").textContent = several ? report.title : part.title;
 }
 
 function again() {
@@ -618,12 +433,9 @@ function again() {
     draw();
   }
   const pressed = $("lists").querySelector("[aria-pressed=true]");
-  if (pressed) showUtterance(part.utterances.shown.find((one) => one.name === pressed.dataset.name));
+  if (pressed) showUtterance(report.utterances.shown.find((one) => one.name === pressed.dataset.name));
 }
 
-choices($("part"), report.parts.map((one, number) => [number, one.title]), 0);
-$("choose-part").hidden = report.parts.length < 2;
-$("part").addEventListener("change", () => show(Number($("part").value)));
 $("x").addEventListener("change", draw);
 $("y").addEventListener("change", draw);
 addEventListener("resize", () => {
@@ -639,4 +451,4 @@ addEventListener("afterprint", () => {
   printing = false;
   again();
 });
-show(0);
+show();

@@ -6,8 +6,6 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from tqdm import tqdm
-
 from simulst.errors import SimulstError
 from simulst.log import LOG
 from simulst.log.instance import Instance
@@ -15,7 +13,6 @@ from simulst.measure.latency import instance_latency
 from simulst.measure.quality import sentence_chrf
 from simulst.results.runs import ScoredRun
 from simulst.runs import read_run_log
-from simulst.show.report.trace import Decision, Trace, open_traces
 from simulst.words import split
 
 LONGEST_MS = 120_000.0  # of an utterance that is shown
@@ -38,13 +35,12 @@ class Shown:
 @dataclass(frozen=True)
 class Word:
     """A word, or character, with the space before it. written_ms: source read when it was written; computed_ms: that
-    plus the time of computation, None if unknown. spoken_ms: its first and last ms in the source, None if unknown.
+    plus the time of computation, None if unknown.
     """
 
     text: str
     written_ms: float
     computed_ms: float | None
-    spoken_ms: tuple[float, float] | None
 
 
 @dataclass(frozen=True)
@@ -53,9 +49,7 @@ class Utterance:
 
     kinds: of `WRITTEN`, why it is shown. seconds: its length. quality: chrF of this text alone, None without a
     reference. lag: LAAL in ms, None if nothing was written. offline: the text of the offline run, None without one.
-    reads: ms of source at which READ had the text decoded. decisions: of the steps that were decoded again.
-    audio: a data URI, or empty. loudness: the peaks of equal stretches of audio, 0 to 100.
-    notes: sentences that say what is not known of it, and why.
+    reads: ms of source at which READ had the text decoded.
     """
 
     name: str
@@ -68,10 +62,6 @@ class Utterance:
     lag: float | None
     words: tuple[Word, ...]
     reads: tuple[float, ...]
-    decisions: tuple[Decision, ...]
-    audio: str
-    loudness: tuple[int, ...]
-    notes: tuple[str, ...]
 
 
 @dataclass(frozen=True)
@@ -101,16 +91,13 @@ def show_utterances(runs: Sequence[ScoredRun], shown: Shown) -> tuple[Utterances
         return None, "All recordings are longer than two minutes, so none is shown." if shown.count else ""
     offline = next((other for other in runs if other.offline and (other.folder / LOG).is_file()), None)
     texts = {} if offline is None else {_name(i): i.prediction for i in read_run_log(offline.folder, unit)}
-    traces = open_traces(run.folder, config)
     quality = dict(zip(map(_name, log), _qualities(log), strict=True))
     chosen = {name: instance for instance in log if (name := _name(instance)) in kinds}
-    found = []
-    for name, instance in tqdm(chosen.items(), desc="utterances to show", unit="utt", disable=not traces.model):
-        found.append(_utterance(instance, unit, kinds[name], quality[name], texts.get(name), traces.of(instance)))
-    note = f"{traces.note} " if traces.note else ""
-    if offline is None:
-        note += "There is no offline run to compare with."
-    return Utterances(run.name, note.strip(), tuple(found)), ""
+    found = [
+        _utterance(instance, unit, kinds[name], quality[name], texts.get(name)) for name, instance in chosen.items()
+    ]
+    note = "There is no offline run to compare with." if offline is None else ""
+    return Utterances(run.name, note, tuple(found)), ""
 
 
 def _run_of(runs: Sequence[ScoredRun], name: str) -> ScoredRun | None:
@@ -167,16 +154,14 @@ def _utterance(
     kinds: tuple[str, ...],
     quality: float | None,
     offline: str | None,
-    trace: Trace,
 ) -> Utterance:
     pieces = split(instance.prediction, unit)
     if len(pieces) != len(instance.delays):  # of a program that counts words in another way
         pieces = [f" {piece}" if unit == "word" else piece for piece in instance.units(unit)]
     elapsed = instance.elapsed if len(instance.elapsed) == len(instance.delays) else [None] * len(instance.delays)
-    spoken = trace.spoken if len(trace.spoken) == len(instance.delays) else [None] * len(instance.delays)
     words = [
-        Word(text, round(delay, 1), None if computed is None else round(computed, 1), place)
-        for text, delay, computed, place in zip(pieces, instance.delays, elapsed, spoken, strict=False)
+        Word(text, round(delay, 1), None if computed is None else round(computed, 1))
+        for text, delay, computed in zip(pieces, instance.delays, elapsed, strict=False)
     ]
     lag = _lag(instance, unit)
     return Utterance(
@@ -190,8 +175,4 @@ def _utterance(
         None if lag is None else round(lag),
         tuple(words),
         tuple(round(ms, 1) for ms in instance.reads),
-        trace.decisions,
-        trace.audio,
-        trace.loudness,
-        trace.notes,
     )
