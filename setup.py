@@ -36,6 +36,7 @@ setup(
         "longform": ["OmniSTEval>=0.1.10", "simulstream", "mweralign"],
         "plot": ["matplotlib"],
         "vad": ["silero-vad", "torch"],
+        "align": ["nltk"],
         "hub": ["huggingface_hub"],
         "huggingface": ["accelerate", "huggingface_hub", "sentencepiece", "torch", "transformers"],
         "dev": [

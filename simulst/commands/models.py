@@ -57,8 +57,9 @@ def from_ctranslate2(model: Path, out: Path, force: bool) -> None:
 @source_lang_option
 @target_lang_option
 @click.option("--alignments", type=PATH, help="Pairs with word alignments (.json), or Pharaoh's format.")
-@click.option("--source", type=PATH, help="With Pharaoh's format: the source, a line for each pair.")
+@click.option("--source", type=PATH, help="The source, a line for each pair; without --alignments, NLTK aligns.")
 @click.option("--target", type=PATH, help="The same of the translations.")
+@click.option("--pairs", "most", default=60, show_default=True, type=click.IntRange(min=2), help="Look at so many.")
 @click.option("--times", type=PATH, help="For a speech model: CTM, the times of the words that it writes.")
 @click.option("--audio", type=PATH, help="With --times: the folder of the recordings.")
 @click.option("--count", default=6, show_default=True, type=click.IntRange(min=1), help="How many heads are chosen.")
@@ -71,6 +72,7 @@ def heads(
     target: Path | None,
     times: Path | None,
     audio: Path | None,
+    most: int,
     count: int,
 ) -> None:
     """Find the heads that align text and source.
@@ -79,22 +81,31 @@ def heads(
     cascade's chat.
     """
     from simulst.models import load_model
+    from simulst.models.aligned_pairs import align_pairs, read_pairs, read_pharaoh, spoken_pairs, spread
     from simulst.models.cascade.loading import open_translator
     from simulst.models.cascade.transcript import read_words
-    from simulst.models.heads import HEADS, Shows, Spoken, rank, read_pairs, read_pharaoh, spoken_pairs
+    from simulst.models.heads import HEADS, Shows, Spoken, rank
     from simulst.models.huggingface.folder import find_folder
 
     shows: Shows
-    if times is not None and audio is not None and alignments is None:
-        pairs = spoken_pairs(read_words(times, target_lang), audio)
-        shows, folder = Spoken(load_model(model), (source_lang, target_lang)), find_folder(model)
-    elif alignments is None or times or audio:
-        raise SimulstError("give --alignments for a cascade's translator, or --times and --audio for a speech model.")
-    elif (source is None) != (target is None) or (source is None) != (alignments.suffix == ".json"):
+    languages = source_lang, target_lang
+    if times and audio and not (alignments or source or target):
+        pairs = spread(spoken_pairs(read_words(times, target_lang), audio), most)
+        shows, folder = Spoken(load_model(model), languages), find_folder(model)
+    elif times or audio or not (alignments or source):
+        raise SimulstError(
+            "give --alignments, or --source and --target, for a cascade's translator; --times and --audio for a speech "
+            "model."
+        )
+    elif (source is None) != (target is None) or (alignments and (source is None) != (alignments.suffix == ".json")):
         raise SimulstError("--alignments is a .json file, or stands with --source and --target.")
     else:
-        pairs = read_pairs(alignments) if source is None or target is None else read_pharaoh(alignments, source, target)
-        shows, folder = open_translator(model, source_lang, target_lang)
+        if source is None or target is None:
+            pairs = read_pairs(alignments)
+        else:
+            pairs = read_pharaoh(alignments, source, target) if alignments else align_pairs(source, target, languages)
+        pairs = spread([pair for pair in pairs if pair.links], most)
+        shows, folder = open_translator(model, *languages)
     found = rank(shows, pairs, count)
     found.write(folder / HEADS)
     for (layer, head), score in zip(found.heads, found.scores, strict=True):

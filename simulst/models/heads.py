@@ -6,10 +6,10 @@ Whisper's and AlignAtt4LLM's choice of heads, arXiv 2606.03967).
 
 from __future__ import annotations
 
-import glob
 import itertools
 import json
-from collections.abc import Callable, Mapping, Sequence
+import logging
+from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, Protocol
@@ -20,6 +20,7 @@ from simulst.calls import run_alone, steps_of
 from simulst.errors import SimulstError
 from simulst.files.folder import write_atomically
 from simulst.hypotheses import Tokens
+from simulst.models.aligned_pairs import Aligned
 from simulst.needs import Need
 from simulst.opening import Opening
 from simulst.options import read_json_fields
@@ -28,11 +29,12 @@ from simulst.policy.stop import AlignAtt, Stopping
 from simulst.search import JointBeamSearch
 from simulst.session import Model, Traits
 
+logger = logging.getLogger(__name__)
+
 HEADS = "alignment_heads.json"
 """The file beside a model that `simulst models heads` writes."""
 
 SPLITS = 100  # pairs are divided in half so often
-Span = tuple[int, int]
 
 
 @dataclass(frozen=True)
@@ -59,20 +61,6 @@ def heads_beside(folder: Path, layers: int, heads: int) -> HeadPairs:
                 f"{remedy}."
             )
     return found
-
-
-@dataclass(frozen=True)
-class Aligned:
-    """A text and its translation, with the characters from and to which each word goes.
-
-    links: for each pair of aligned words, the number of the source's and of the target's.
-    """
-
-    source: str
-    target: str
-    source_words: Sequence[Span]
-    target_words: Sequence[Span]
-    links: Sequence[tuple[int, int]]
 
 
 @dataclass(frozen=True)
@@ -178,26 +166,6 @@ class Spoken:
         return Seen(weights, places, ends_of(session.text, tokens, target))
 
 
-def spoken_pairs(words: Mapping[str, Sequence[tuple[float, str]]], folder: Path) -> list[Aligned]:
-    """Recordings of a folder and what is said in them. Words have the second at which they end, and their spaces.
-
-    A word begins where the one before it ends. Raises SimulstError: a recording is missing.
-    """
-    pairs = []
-    for name, said in words.items():
-        found = sorted(folder.glob(f"{glob.escape(name)}.*"))
-        if not found:
-            raise SimulstError(f"{folder}: has no recording '{name}'; give the folder of the recordings.")
-        times = [0, *(round(end * 1000) for end, _ in said)]
-        spans, text = list[Span](), ""
-        for _, word in said:
-            text = (text + word).lstrip()
-            spans.append((len(text) - len(word.lstrip()), len(text)))
-        links = [(number, number) for number in range(len(said))]
-        pairs.append(Aligned(str(found[0]), text, list(itertools.pairwise(times)), spans, links))
-    return pairs
-
-
 def ends_of(text: Callable[[Tokens], str], tokens: Tokens, whole: str, special: Sequence[int] = ()) -> list[int]:
     """For each token of a text, the number of characters up to its end; -1: it is a special one.
 
@@ -268,94 +236,3 @@ def _halves(hits: np.ndarray, sizes: np.ndarray, count: int) -> tuple[float, flo
         same.append(len(np.intersect1d(best, _best(hits[two], count))) / count)
         other.append(hits[two][:, best].sum() / count / sizes[two].sum())
     return float(np.mean(same)), float(np.mean(other))
-
-
-# ---- pairs with word alignments ----
-
-
-def read_pairs(path: Path) -> list[Aligned]:
-    """Of JSON: a list of mappings with `source_words`, `target_words` and `alignments`.
-
-    An alignment is [source, target], or a mapping with `source_span` and `target_span`, each [first, last + 1]. With
-    `source_text` and `target_text`, the words are found in these texts; without them, spaces stand between words.
-
-    Raises SimulstError: another kind of file; a number beyond the words; words that are not in the text.
-    """
-    try:
-        rows = [_row(row) for row in json.loads(path.read_text(encoding="utf-8"))]
-    except FileNotFoundError:
-        raise SimulstError(f"{path}: no such file; give pairs with word alignments.") from None
-    except (ValueError, KeyError, TypeError, AttributeError) as error:
-        raise SimulstError(
-            f"{path}: not a list of pairs with source_words, target_words and alignments ({type(error).__name__}: "
-            f"{error}); see docs/huggingface.md."
-        ) from error
-    return [_aligned(*row, f"{path}: pair {number}") for number, row in enumerate(rows, start=1)]
-
-
-def _row(row: dict[str, Any]) -> tuple[str, str, list[str], list[str], list[tuple[int, int]]]:
-    """Texts, words and links of a pair."""
-    source, target = ([*map(str, row[f"{side}_words"])] for side in ("source", "target"))
-    links = [link for each in row["alignments"] for link in _link(each)]
-    text, translation = row.get("source_text"), row.get("target_text")
-    return str(text or " ".join(source)), str(translation or " ".join(target)), source, target, links
-
-
-def _link(row: Any) -> list[tuple[int, int]]:
-    if isinstance(row, dict):
-        source, target = (range(*map(int, row[name])) for name in ("source_span", "target_span"))
-        return [(one, other) for one in source for other in target]
-    one, other = row
-    return [(int(one), int(other))]
-
-
-def read_pharaoh(links: Path, source: Path, target: Path) -> list[Aligned]:
-    """Of three text files with a line for each pair: "0-0 2-1", and the words of both sides between spaces.
-
-    Raises SimulstError: a file is missing; other numbers of lines; no alignment; a number beyond the words.
-    """
-    lines = []
-    for path in (links, source, target):
-        try:
-            lines.append(path.read_text(encoding="utf-8").splitlines())
-        except (FileNotFoundError, UnicodeDecodeError) as error:
-            raise SimulstError(f"{path}: cannot be read as text ({type(error).__name__}); give another file.") from None
-    if len({len(part) for part in lines}) > 1:
-        counts = ", ".join(f"{path} has {len(part)}" for path, part in zip((links, source, target), lines, strict=True))
-        raise SimulstError(f"the files of pairs must have a line for each pair; {counts}.")
-    found = []
-    for number, (linked, one, other) in enumerate(zip(*lines, strict=True), start=1):
-        try:
-            pairs = [(int(first), int(second)) for first, second in (link.split("-") for link in linked.split())]
-        except ValueError:
-            raise SimulstError(
-                f"{links}: line {number} is not in Pharaoh's format, such as '0-0 2-1': {linked!r:.60}."
-            ) from None
-        found.append(_aligned(one, other, one.split(), other.split(), pairs, f"{links}: line {number}"))
-    return found
-
-
-def _aligned(
-    source: str, target: str, source_words: list[str], target_words: list[str], links: list[tuple[int, int]], where: str
-) -> Aligned:
-    sides = (("source", source, source_words), ("target", target, target_words))
-    for (side, _, words), numbers in zip(sides, zip(*links, strict=True) if links else ((), ()), strict=True):
-        wrong = [number for number in numbers if not 0 <= number < len(words)]
-        if wrong:
-            raise SimulstError(
-                f"{where}: the alignment names word {wrong[-1]} of the {side}, which has {len(words)}, counted "
-                "from 0; give the alignments of these words."
-            )
-    spans = []
-    for side, text, words in sides:
-        end = 0
-        spans.append(list[Span]())
-        for word in words:
-            begin = text.find(word, end)
-            if begin < 0:
-                raise SimulstError(
-                    f"{where}: the word '{word}' is not in the {side} after those before it; give the text's own words."
-                )
-            end = begin + len(word)
-            spans[-1].append((begin, end))
-    return Aligned(source, target, spans[0], spans[1], links)

@@ -14,15 +14,16 @@ import torch
 import transformers
 import yaml
 from click.testing import CliRunner
-from hypothesis import given
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from simulst.audio.read import load_audio
 from simulst.commands.models import models
 from simulst.errors import SimulstError
 from simulst.models import load_model
+from simulst.models.aligned_pairs import Aligned, align_pairs, read_pairs, read_pharaoh, spoken_pairs, spread
 from simulst.models.cascade.loading import load_translator
-from simulst.models.heads import Aligned, Seen, Spoken, heads_beside, rank, read_pairs, read_pharaoh, spoken_pairs
+from simulst.models.heads import Seen, Spoken, heads_beside, rank
 from simulst.models.huggingface.decoder import SteppedDecoder
 from simulst.opening import Opening
 
@@ -97,6 +98,47 @@ def test_pairs_of_pharaoh(tmp_path: Path) -> None:
             read_pharaoh(links, source, target)
 
 
+def test_pairs_with_other_words_are_left_out(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    (tmp_path / "pairs.json").write_text(json.dumps([*PAIRS, {**PAIRS[0], "source_text": "The cat"}]))
+    assert len(read_pairs(tmp_path / "pairs.json")) == 2
+    assert "1 of 3 pairs are left out" in caplog.text and "pair 3: the word 'the'" in caplog.text
+
+
+WORDS = {"the": "der", "dog": "Hund", "cat": "Kater", "sees": "sieht", "hears": "hört", "old": "alte", "man": "Mann"}
+
+
+@settings(max_examples=10, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(st.integers(0, 99))
+def test_pairs_that_are_aligned_here(tmp_path: Path, seed: int) -> None:
+    """Translations word by word, in another order: nearly all links are right, and nothing else is linked."""
+    draw = np.random.default_rng(seed)
+    source, target, right = list[str](), list[str](), list[set[tuple[int, int]]]()
+    for _ in range(100):
+        words, order = draw.permutation(list(WORDS))[:5], draw.permutation(5)
+        source.append(" ".join(words).capitalize() + ".")
+        target.append(" ".join(WORDS[words[place]] for place in order) + ".")
+        right.append({(int(place), number) for number, place in enumerate(order)} | {(5, 5)})
+    (tmp_path / "en").write_text("\n".join(source))
+    (tmp_path / "de").write_text("\n".join(target))
+    found = align_pairs(tmp_path / "en", tmp_path / "de", ("en", "de"))
+    links = [set(pair.links) for pair in found]
+    assert sum(len(one & other) for one, other in zip(links, right, strict=True)) > 0.9 * 600
+    assert sum(len(one - other) for one, other in zip(links, right, strict=True)) < 0.1 * 600
+    assert found[0].source == source[0] and found[0].source_words[5] == (len(source[0]) - 1, len(source[0]))
+    assert spread(found, 4) == found[::25] and spread(found, 200) == found
+
+
+def test_pairs_of_characters(tmp_path: Path) -> None:
+    (tmp_path / "en").write_text("good day\n" * 20)
+    (tmp_path / "zh").write_text("你 好。\n" * 20)
+    assert align_pairs(tmp_path / "en", tmp_path / "zh", ("en", "zh"))[0].target_words == [(0, 1), (2, 3), (3, 4)]
+    (tmp_path / "zh").write_text("你好\n")
+    with pytest.raises(SimulstError, match="a line for each pair"):
+        align_pairs(tmp_path / "en", tmp_path / "zh", ("en", "zh"))
+    with pytest.raises(SimulstError, match="has 1 pairs; words are aligned from 20 on"):
+        align_pairs(tmp_path / "zh", tmp_path / "zh", ("zh", "zh"))
+
+
 @pytest.mark.parametrize(
     ("content", "words"),
     [
@@ -165,6 +207,21 @@ def test_the_command(kind: str, tmp_path: Path) -> None:
     opened = opened(Opening("en", "de"))
     used = opened._loaded.heads if kind == "llama" else opened._parts.alignment_heads
     assert [list(pair) for pair in used] == found["heads"]
+    (tmp_path / "en").write_text("the cat\n" * 20)
+    (tmp_path / "de").write_text("die Katze\n" * 20)
+    here = [
+        *about[:-4],
+        "--count",
+        "2",
+        "--source",
+        str(tmp_path / "en"),
+        "--target",
+        str(tmp_path / "de"),
+        "--pairs",
+        "5",
+    ]
+    ran = CliRunner().invoke(models, here, catch_exceptions=False)
+    assert ran.exit_code == 0 and "of 5 pairs attend" in ran.output, ran.output
     for wrong in (["--source", str(cascade)], ["--alignments", str(cascade)]):
         with pytest.raises(SimulstError, match="stands with --source and --target"):
             CliRunner().invoke(models, [*about, *wrong], catch_exceptions=False, standalone_mode=False)
