@@ -100,10 +100,11 @@ def heads(
     elif (source is None) != (target is None) or (alignments and (source is None) != (alignments.suffix == ".json")):
         raise SimulstError("--alignments is a .json file, or stands with --source and --target.")
     else:
-        if source is None or target is None:
-            pairs = read_pairs(alignments)
-        else:
+        if source and target:
             pairs = read_pharaoh(alignments, source, target) if alignments else align_pairs(source, target, languages)
+        else:
+            assert alignments is not None
+            pairs = read_pairs(alignments)
         pairs = spread([pair for pair in pairs if pair.links], most)
         shows, folder = open_translator(model, *languages)
     found = rank(shows, pairs, count)
