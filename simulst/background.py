@@ -26,6 +26,7 @@ from simulst.errors import SimulstError
 
 COLUMNS = ("recording", "audio", "text", "target_text", "terms")
 ALL = "*"  # the recording's name in the line of all others
+MOST_CHARACTERS = 4000  # of terms, and of each text, that are told of a stream while it runs
 
 
 @dataclass(frozen=True)
@@ -35,11 +36,14 @@ class Background:
     text: in the source language.
     target_text: in the target language.
     terms: (in the source language, in the target language); "" where it is not known.
+    prompted: whether Whisper's prompt has the terms, too. A list in it makes Whisper base leave out words
+        (docs/experiments/2026-11-25-prompts.md), so it is asked for.
     """
 
     text: str = ""
     target_text: str = ""
     terms: tuple[tuple[str, str], ...] = ()
+    prompted: bool = False
 
     @property
     def target_terms(self) -> tuple[str, ...]:
@@ -49,7 +53,8 @@ class Background:
     @property
     def spoken(self) -> Background:
         """What is known in the source language, for a model that writes it."""
-        return Background(self.text, self.text, tuple((source, source) for source, _ in self.terms if source))
+        terms = tuple((source, source) for source, _ in self.terms if source)
+        return Background(self.text, self.text, terms, self.prompted)
 
     def between(self, source: str, target: str) -> Background:
         """What is known for these languages: if they are one, only that in the source language."""
@@ -126,6 +131,18 @@ def table_of_backgrounds(known: Mapping[str, Background], audio: Mapping[str, st
         terms = "; ".join(f"{source}={target}" for source, target in one.terms)
         lines.append("\t".join((name, audio.get(name, ""), one.text, one.target_text, terms)))
     return "".join(f"{line}\n" for line in lines)
+
+
+def told(terms: str = "", text: str = "", target_text: str = "") -> Background:
+    """What somebody says of a stream while it runs. terms: as in a table, or one a line.
+
+    Raises SimulstError: they are too long; a broken term.
+    """
+    for name, value in (("terms", terms), ("text", text), ("target_text", target_text)):
+        if len(value) > MOST_CHARACTERS:
+            raise SimulstError(f"{name}: {len(value)} characters are too many; give at most {MOST_CHARACTERS}.")
+    found = tuple(_term(term, "terms") for term in terms.replace("\n", ";").split(";") if term.strip())
+    return Background(" ".join(text.split()), " ".join(target_text.split()), found, prompted=True)
 
 
 def _term(term: str, where: str) -> tuple[str, str]:

@@ -11,6 +11,7 @@ from simulst.errors import SimulstError
 CHINESE = frozenset({"zh", "yue", "wuu", "gan", "hsn", "hak", "nan", "lzh"})
 CHARACTER_LANGUAGES = CHINESE | {"ja", "th", "lo", "my", "km", "bo"}
 """Languages written without spaces. Their output and latency are counted in characters."""
+AUTO = "auto"  # the source language is found by the model
 MULTI = "multi"  # stands for several target languages in names of files
 
 

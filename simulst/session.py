@@ -12,12 +12,13 @@ import inspect
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Hashable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Protocol, TypeVar
 
 import numpy as np
 
 from simulst.audio.units import SAMPLE_RATE
+from simulst.background import Background
 from simulst.calls import Steps, steps_of
 from simulst.errors import SimulstError
 from simulst.hypotheses import Found, Tokens
@@ -118,6 +119,15 @@ class Session(ABC):
     def source_words(self) -> float:
         """How many words of the text that is searched for are final. Asked for if it gives `Need.SOURCE_WORDS`."""
         raise self._lacks(Need.SOURCE_WORDS)
+
+    @property
+    def source_text(self) -> Sequence[str] | None:
+        """The words of the source text that are final, each with its space, if a recogniser writes one; else None."""
+        return None
+
+    def tell(self, background: Background) -> None:
+        """From now on, this is known of the recording. What a model can't use, it ignores."""
+        self.opening = replace(self.opening, background=background.between(*self.opening.languages))
 
     def block_end(self, count: int) -> float:
         """The length (samples) at which the encoder will have written `count` more blocks than now."""

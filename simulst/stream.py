@@ -23,6 +23,7 @@ from typing import Any
 
 import numpy as np
 
+from simulst.background import Background
 from simulst.calls import Steps, run_alone, steps_of
 from simulst.config import Decoding
 from simulst.errors import SimulstError, sentence_of
@@ -91,6 +92,8 @@ class Pushed(ABC):
 
     emissions: list[Emission]
     meter: Meter  # the stream's clock
+    languages: Sequence[tuple[float, str]] = ()
+    source: list[Emission] | None = None  # the words of the source text, if the model has one
     _ended = ""  # a sentence that says why the stream takes no more audio
 
     @property
@@ -143,6 +146,10 @@ class Pushed(ABC):
         return self.emissions[before:]
 
     @abstractmethod
+    def tell(self, background: Background) -> None:
+        """From here on, this is known of the recording. It counts from the next search on."""
+
+    @abstractmethod
     def _take_in(self, samples: np.ndarray, finished: bool) -> Steps[None]:
         """Take in (n,) float32, and write what becomes final."""
 
@@ -188,6 +195,7 @@ class Stream(Pushed):
         self.meter = self.session.meter
         session, traits = self.session, self.session.traits
         self._window = session if isinstance(session, Window) else None
+        self.source = None if session.source_text is None else []
         self.timed = self.timed and Need.END_TIMES in traits.gives
         self._ends: list[float] = []  # seconds, of the committed tokens that have left the window, if `timed`
         usual = traits.default_search
@@ -271,6 +279,9 @@ class Stream(Pushed):
         if finished:
             yield from self._take(self._pending.size, final=True)
 
+    def tell(self, background: Background) -> None:
+        self.session.tell(background)
+
     def count(self, text: str) -> int:
         """The length of a text in the model's tokens; 0 if it is not known."""
         return len(self.session.spell(text))
@@ -298,6 +309,10 @@ class Stream(Pushed):
         before = self.meter.seconds
         samples, self._pending = self._pending[:count], self._pending[count:]
         yield from steps_of(self.session.extend(samples, final))
+        if self.source is not None:
+            delay = self._position()
+            new = (self.session.source_text or ())[len(self.source) :]
+            self.source += [Emission(word, delay, delay + self.meter.seconds * 1000) for word in new]
         traits = self.session.traits
         any_length = traits.any_length or Need.LEAVING in self.decoding.segment.needs
         if self.pace is None and not any_length and self.session.length > LONG_SECONDS * traits.sample_rate:

@@ -246,6 +246,26 @@ def _line(part: Sequence[_Unit]) -> str:
     return "".join(" " * unit.spaced + unit.text for unit in part).lstrip()
 
 
+def with_source(cues: Sequence[Cue], source: Sequence[Emission], layout: Layout | None = None) -> list[Cue]:
+    """The cues, each followed by the source text that was heard before the next one begins, in as many lines as needed.
+
+    cues: of words as they were written, so that they follow what was heard. source: the words of the source text.
+    """
+    layout = layout or Layout()
+    found, left = [], list(source)
+    for cue, following in itertools.zip_longest(cues, cues[1:]):
+        until = math.inf if following is None else following.begin_ms
+        own = list(itertools.takewhile(lambda word, until=until: word.delay_ms < until, left))  # type: ignore[misc]
+        left = left[len(own) :]
+        lines: list[list[_Unit]] = []
+        for unit in _units([Word(word.text, 0.0, 0.0) for word in own]):
+            if not lines or _line_width([*lines[-1], unit]) > layout.line_length:
+                lines.append([])
+            lines[-1].append(unit)
+        found.append(Cue(cue.begin_ms, cue.end_ms, (*cue.lines, *map(_line, lines))))
+    return found
+
+
 # ---- files ----
 
 

@@ -180,8 +180,8 @@ class TimedModel(FakeModel):
     def session(self, opening: Opening | None = None) -> TimedSession:
         return TimedSession(self, super().session(opening).opening)
 
-    def spoken_language(self, samples: np.ndarray) -> str:
-        return "fr" if samples[0] > 0 else "es"
+    def spoken_languages(self, samples: np.ndarray) -> dict[str, float]:
+        return {"fr": 0.99, "es": 0.01}
 
 
 def stream_of(model: FakeModel, segment: str, timed: bool = True):  # type: ignore[no-untyped-def]
@@ -285,10 +285,11 @@ def test_output_that_cannot_have_the_words_ends_nothing(place: Path, output: str
     assert "七" in (place / "a.srt").read_text(encoding="utf-8") and b"Traceback" not in done.stderr
 
 
-def test_several_recordings_and_their_languages(place: Path) -> None:
+def test_several_recordings_and_their_languages(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("simulst.streams.auto.start_of_stream", Loudness)
     result = translate("a.flac", "none.wav", "b.flac", "--srt", "out", source="auto")
     assert sorted(path.name for path in (place / "out").iterdir()) == ["a.srt", "b.srt"]
-    assert "a.flac: sounds like 'fr'." in result.stderr and "b.flac: sounds like 'es'." in result.stderr
+    assert "b.flac: from 0.0 s on it sounds like 'fr'" in result.stderr
     assert "none.wav: no such audio file" in result.stderr
     assert "1 of 3 recordings failed: none.wav" in str(result.exception)
 
@@ -299,7 +300,7 @@ def test_several_recordings_and_their_languages(place: Path) -> None:
         (["a.flac", "sub/a.flac", "--srt", "out"], "es", "--srt: a.flac and sub/a.flac would have one file"),
         (["a.flac", "--srt", "a.flac"], "es", "--srt: a.flac is a recording"),
         (["a.flac", "--srt", "x", "--vtt", "x"], "es", "--srt, --vtt and --json name the same file"),
-        (["a.flac"], "auto", "FakeModel can't tell which language is spoken; name it"),
+        (["a.flac"], "auto", "the model can't tell which language is spoken; name it"),
     ],
 )
 def test_refused(place: Path, options: list[str], source: str, said: str) -> None:

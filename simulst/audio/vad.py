@@ -88,5 +88,6 @@ def _network() -> Any:
             torch.set_num_threads(threads)  # importing the package sets 1
     except ImportError as error:
         raise SimulstError(
-            f"segment: cutting at pauses needs silero-vad and torch ({error}); pip install silero-vad torch."
+            f"pauses and speech are found by silero-vad and torch ({error}); pip install silero-vad torch, or give a "
+            "configuration without 'segment' and name the language."
         ) from error

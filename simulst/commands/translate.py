@@ -57,7 +57,7 @@ layout_options = together(
 @click.command()
 @click.argument("audio", nargs=-1, required=True, type=PATH)
 @model_folder_option
-@click.option("--source-lang", required=True, help="Source language (speech), such as es; auto: the model tells it.")
+@click.option("--source-lang", required=True, help="Source language (speech), such as es; auto: it is found.")
 @target_lang_option
 @click.option(
     "--decoding", type=click.Path(), help="Decoding configuration (YAML) [default: that of conf/decode/live.yaml]."
@@ -66,6 +66,9 @@ layout_options = together(
 @click.option("--srt", type=PATH, help="Subtitles: a file or, for a folder or several recordings, a folder.")
 @click.option("--vtt", type=PATH, help="The same as WebVTT.")
 @click.option("--json", type=PATH, help="The same as JSON, with the time of each word.")
+@click.option(
+    "--both", is_flag=True, help="Put the source text under the translation, if the model writes one (cascades)."
+)
 @layout_options
 @context_options
 def translate(
@@ -78,6 +81,7 @@ def translate(
     line_length: int,
     reading_speed: float,
     cue_seconds: tuple[float, float],
+    both: bool,
     model_options: tuple[str, ...],
     unit: str | None,
     context: str | None,
@@ -92,13 +96,13 @@ def translate(
     from simulst.audio.read import check_there, load_audio
     from simulst.background import NOTHING, known_of, read_backgrounds
     from simulst.config import LIVE, load_decoding
-    from simulst.languages import code_of
     from simulst.models import check_languages, load_model, parse_options
-    from simulst.models.base import spoken_language
     from simulst.policy.late import Wait
     from simulst.streams import open_stream
     from simulst.subtitles import Layout
 
+    if both and not any(places.values()):
+        raise click.UsageError("--both: name a file, by --srt, --vtt or --json.")
     if cue_seconds[0] > cue_seconds[1]:
         raise click.UsageError("--cue-seconds: the shortest time comes first, then the longest.")
     layout = Layout(line_length, reading_speed, *cue_seconds)
@@ -116,10 +120,7 @@ def translate(
         if known[file] is None:
             raise SimulstError(f"{context}: has no line for the recording '{recording_name(file)}'; add it.")
     options = parse_options(model_options)
-    if source_lang == "auto":
-        code_of(target_lang)
-    else:
-        check_languages(model, options, source_lang, target_lang)
+    check_languages(model, options, source_lang, target_lang)
     failed: list[str] = []
 
     def fail(file: Path, error: SimulstError) -> None:
@@ -141,18 +142,17 @@ def translate(
             _print(f"{name}:", bool(files[file]))
         try:
             samples = load_audio(file)
-            spoken = source_lang
-            if source_lang == "auto":
-                spoken = spoken_language(loaded, samples)
-                click.echo(f"{name}: sounds like '{spoken}'.", err=True)
             background = known[file] or NOTHING
             timed = bool(files[file])
-            languages, names = (spoken, target_lang), (recording_name(file),)
+            languages, names = (source_lang, target_lang), (recording_name(file),)
             stream = open_stream(
                 loaded, configuration, *languages, unit or "", background=background, timed=timed, names=names
             )
             _listen(stream, samples, name, realtime, timed)
-            _write(stream, files[file], layout, {"audio": name, "source_lang": spoken, "target_lang": target_lang})
+            about: dict[str, Any] = {"audio": name, "source_lang": source_lang, "target_lang": target_lang}
+            _write(
+                stream, files[file], layout, both, about | ({"languages": stream.languages} if stream.languages else {})
+            )
         except SimulstError as error:
             fail(file, error)
     if failed:
@@ -207,13 +207,15 @@ def _listen(stream: OpenStream, samples: np.ndarray, file: str, realtime: bool, 
             end = min(start + piece, len(samples))
             if realtime:
                 time.sleep(max(0.0, end / SAMPLE_RATE - (time.monotonic() - started)))
-            written = len(stream.emissions)
+            written, found = len(stream.emissions), len(stream.languages)
             try:
                 stream.push(samples[start:end], finished=end == len(samples))
             finally:  # also the last words of a stream that an error ends
                 if words := stream.emissions[written:]:
                     text = "".join(word.text for word in words).strip()
                     _print(f"{words[0].delay_ms / 1000:7.2f} s  {text}", goes_on)
+            for begin_ms, language in stream.languages[found:]:
+                tqdm.write(f"{file}: from {begin_ms / 1000:.1f} s on it sounds like '{language}'.", file=sys.stderr)
             bar.update((end - start) / SAMPLE_RATE)
     if not stream.emissions:
         click.echo(f"{file}: no words were written.", err=True)
@@ -234,10 +236,10 @@ def _print(line: str, goes_on: bool) -> None:
         click.echo("nobody reads the words any more; the subtitles are written all the same.", err=True)
 
 
-def _write(stream: OpenStream, files: dict[str, Path], layout: Layout, about: dict[str, Any]) -> None:
+def _write(stream: OpenStream, files: dict[str, Path], layout: Layout, both: bool, about: dict[str, Any]) -> None:
     """Write subtitles of a stream that has ended, and say where their times are from if the model can't tell them."""
     from simulst.files.folder import write_atomically
-    from simulst.subtitles import as_json, as_srt, as_vtt, cues_of, spoken_words, written_words
+    from simulst.subtitles import as_json, as_srt, as_vtt, cues_of, spoken_words, with_source, written_words
 
     if not files:
         return
@@ -248,6 +250,13 @@ def _write(stream: OpenStream, files: dict[str, Path], layout: Layout, about: di
     else:
         words = spoken_words(stream.emissions, spoken)
     cues = cues_of(words, layout)
+    if both and stream.source is None:
+        click.echo(
+            "--both: the model writes no source text, as a cascade does; the files have the translation.", err=True
+        )
+    elif both:
+        cues = with_source(cues, stream.source or (), layout)
+        about["source"] = [dataclasses.asdict(word) for word in stream.source or ()]
     about |= {"times": "written" if spoken is None else "spoken"}
     texts = {"srt": as_srt(cues), "vtt": as_vtt(cues), "json": as_json(cues, words, about)}
     for kind, path in files.items():

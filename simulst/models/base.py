@@ -5,7 +5,7 @@ What a model and one utterance inside it have to do is in simulst/session.py.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from simulst.errors import SimulstError
+from simulst.languages import code_of
 from simulst.session import Model
 
 
@@ -29,6 +30,7 @@ class Family:
         Its digest derives from them. Raises SimulstError: one is missing.
     check: from its path, its options, and the languages spoken and written. Raises SimulstError: its files tell that it
         lacks them. It reads no weights, as it is asked before the model is loaded.
+    tells: from its path and its options: whether it may tell which language is spoken (`tells` below).
     """
 
     looks_like: str
@@ -37,22 +39,35 @@ class Family:
     load: Callable[[Path, Any, int], Model]
     files: Callable[[Path, Any], tuple[Path, ...]]
     check: Callable[[Path, Any, str, str], None] = lambda path, options, source, target: None
+    tells: Callable[[Path, Any], bool] = lambda path, options: False
 
 
-def spoken_language(model: Model, samples: np.ndarray) -> str:
-    """The language that a recording's beginning sounds like. A model tells it by a method of this name.
+def tells(model: Model) -> Callable[[np.ndarray], Mapping[str, float]]:
+    """What tells how probable each language is in audio, (n,) float32: the model's method `spoken_languages`.
 
-    samples: (n,) float32, at the model's sample rate.
-
-    Raises SimulstError: the model can't tell.
+    Raises SimulstError: it has none.
     """
-    tell = getattr(model, "spoken_language", None)
-    if tell is None:
+    found: Callable[[np.ndarray], Mapping[str, float]] | None = getattr(model, "spoken_languages", None)
+    if found is None:
+        raise SimulstError(cannot_tell(type(model).__name__))
+    return found
+
+
+def cannot_tell(model: str | Path) -> str:
+    """A sentence."""
+    return f"{model}: the model can't tell which language is spoken; name it in the place of 'auto', such as es."
+
+
+def heard(model: Model, target: str) -> tuple[str, ...]:
+    """The languages from which a model writes the target; empty: it does not tell. Raises SimulstError: only one."""
+    pairs = language_pairs(model).items()
+    found = tuple(source for source, written in pairs if code_of(target) in map(code_of, written))
+    if pairs and len(found) < 2:
         raise SimulstError(
-            f"--source-lang auto: {type(model).__name__} can't tell which language is spoken; name it, such as "
-            "--source-lang es."
+            f"the model writes '{target}' from {' and '.join(found) or 'no language'} alone; "
+            "name the source language in the place of 'auto', or give another target."
         )
-    return str(tell(samples))
+    return found
 
 
 def language_pairs(model: Model) -> dict[str, tuple[str, ...]]:

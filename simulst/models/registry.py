@@ -27,9 +27,9 @@ from simulst.files.folder import digest_of_files, sha256_of
 from simulst.files.lock import digest
 from simulst.files.yaml import load_yaml
 from simulst.find import find, modules_of, names, offered
-from simulst.languages import code_of
+from simulst.languages import AUTO, code_of
 from simulst.machine.threads import add_alike_in_mkl, available_cores
-from simulst.models.base import Family
+from simulst.models.base import Family, cannot_tell
 from simulst.options import build_options
 from simulst.options import option_names as names_of
 from simulst.session import Model
@@ -75,12 +75,24 @@ def load_model(path: str | Path, cores: int = 0, /, **options: Any) -> Model:
 def check_languages(path: str | Path, options: Mapping[str, Any], source: str, target: str) -> None:
     """What can be told of languages before the model is loaded. source, target: those spoken and written.
 
-    Raises SimulstError: there is no such language; the model's files tell that it lacks it; as `load_model`.
+    Raises SimulstError: there is no such language; the model's files tell that it lacks it, or that it can't find the
+        language if that is `auto`; as `load_model`.
     """
-    for language in (source, target):
+    for language in (target,) if source == AUTO else (source, target):
         code_of(language)
-    if (family := _family(path)[1]) is not None:
+    if source == AUTO:
+        if not tells_language(path, options):
+            raise SimulstError(cannot_tell(path))
+    elif (family := _family(path)[1]) is not None:
         family.check(Path(path), build_options(family.options, options, str(path), "the model"), source, target)
+
+
+def tells_language(path: str | Path, options: Mapping[str, Any]) -> bool:
+    """Whether a model may tell which language is spoken. Raises SimulstError as `load_model`."""
+    _, family = _family(path)
+    if family is None:
+        return hasattr(_own(path), "spoken_languages")
+    return family.tells(Path(path), build_options(family.options, options, str(path), "the model"))
 
 
 def option_names(path: str | Path) -> list[str]:

@@ -76,7 +76,7 @@ class WindowedSession(AudioSession, Window):
     @property
     def window_key(self) -> Hashable:
         """What a search of the window sees."""
-        return self.audio_key, self._before, self._evicted, self._hidden
+        return self.audio_key, self._before, self._evicted, self._hidden, self.opening.background
 
     @property
     def evicted(self) -> int:

@@ -259,7 +259,7 @@ class JointSearch:
         shown: HeadPairs | None = None,
         words: Sequence[int] = (),
     ) -> None:
-        self.decoder, self.options, self._terms = decoder, options, terms
+        self.decoder, self.options, self.terms = decoder, options, terms
         self.alignment_heads, self.end_times = alignment_heads, end_times
         self.shown, self.words = shown, words
         self.ctc_weight = CTC_WEIGHT if options.ctc_weight is None else options.ctc_weight
@@ -389,15 +389,15 @@ class JointSearch:
             self.eos,
             self._device,
             Need.ATTENTION in needs,
-            functools.partial(self._adjust, running) if self.options.no_repeat_ngram or self._terms else None,
+            functools.partial(self._adjust, running) if self.options.no_repeat_ngram or self.terms else None,
         )
 
     @torch.inference_mode()  # what the decoder answers may be changed here alone
     def _adjust(self, running: Running, log_p: Tensor) -> None:
         """Give terms their bonus, forbid n-grams that would come again. log_p: of the next tokens, (n, V)."""
         for row, tokens in enumerate(running.tokens.tolist()):
-            if self._terms:
-                self._terms.adjust(tuple(tokens), log_p[row])
+            if self.terms:
+                self.terms.adjust(tuple(tokens), log_p[row])
             if again := repeating(tuple(tokens), self.options.no_repeat_ngram):
                 log_p[row, list(again)] = -torch.inf
 

@@ -7,6 +7,7 @@ from typing import Protocol
 
 import numpy as np
 
+from simulst.background import Background
 from simulst.calls import Steps
 from simulst.meter import Meter
 from simulst.stream import Emission
@@ -27,6 +28,17 @@ class OpenStream(Protocol):
     emissions: list[Emission]
     reads: list[float]
     writes: list[int]
+
+    @property
+    def languages(self) -> Sequence[tuple[float, str]]:
+        """The languages that were found, each with the ms from which on it is heard; none if it was named."""
+
+    @property
+    def source(self) -> Sequence[Emission] | None:
+        """The words of the source text that are final, if the model has one, as a cascade does; None: it has not.
+
+        In languages with spaces each begins with one.
+        """
 
     @property
     def segments(self) -> Sequence[tuple[float, float]]:
@@ -60,6 +72,9 @@ class OpenStream(Protocol):
 
     def push_steps(self, samples: np.ndarray, finished: bool = False) -> Steps[list[Emission]]:
         """`push` in steps: whoever takes them answers their calls, alone or with those of other streams."""
+
+    def tell(self, background: Background) -> None:
+        """From here on, this is known of the recording. It counts from the next search on."""
 
     def count(self, text: str) -> int:
         """The length of a text in the model's tokens; 0 if it is not known."""

@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 from simulst.background import NOTHING, Background
 from simulst.config import Decoding
 from simulst.errors import SimulstError, reason_of
-from simulst.languages import unit_of
+from simulst.languages import AUTO, unit_of
 from simulst.meter import Meter
 from simulst.models import load_model
+from simulst.models.base import heard, tells
 from simulst.opening import Opening
 from simulst.session import Model, Session
 from simulst.stream import Step, Stream
+from simulst.streams.auto import AutoStream
 from simulst.streams.base import OpenStream
 from simulst.streams.pauses import SegmentedStream
 
@@ -29,12 +31,15 @@ def open_stream(
     timed: bool = False,
     watch: Callable[[Step], None] | None = None,
     names: tuple[str, ...] = (),
+    among: Sequence[str] = (),
 ) -> OpenStream:
     """Open a stream of speech in the language `source` that is translated into `target`.
 
+    If the source is `auto`, the model tells which language it hears (see auto.py).
+
     model: the loaded model.
     decoding: the policies and the search.
-    source: language spoken, such as "es".
+    source: language spoken, such as "es", or "auto".
     target: language written, such as "en".
     unit: what is written at once, "word" or "char". Empty: the usual unit of the target language.
     meter: the stream's clock. Streams whose meters share a memo share work.
@@ -42,12 +47,25 @@ def open_stream(
     timed: whether the stream is asked for its `spoken_ms`.
     watch: is called after each decoding step with what it found and decided.
     names: of the utterance, such as that of its recording; empty: not known. A stream that is cut does not tell them.
+    among: the languages that `auto` may find; empty: all that the model writes the target from.
 
     Raises SimulstError: the model does not have this language pair, or can't run this configuration; any error of a
         policy or model of one's own.
     """
     meter = meter or Meter()
     unit = unit or unit_of(target)
+    if source == AUTO:
+
+        def open_part(language: str, part: Meter, begin_ms: float) -> OpenStream:
+            def told(step: Step) -> None:
+                if watch is not None:
+                    watch(replace(step, read_ms=begin_ms + step.read_ms))
+
+            seen = None if watch is None else told
+            return open_stream(model, decoding, language, target, unit, part, background, timed, seen)
+
+        cuts = decoding.segment.pause_seconds > 0
+        return AutoStream(tells(model), among or heard(model, target), open_part, unit, meter, cuts, timed)
 
     opening = Opening(source, target, meter, background.between(source, target), restarts=decoding.segment.restart)
 

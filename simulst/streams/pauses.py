@@ -11,58 +11,31 @@ is recognised only after it has been heard.
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
-import numpy as np
-
 from simulst.audio.units import SAMPLE_RATE
-from simulst.audio.vad import CHUNK, Hearing, start_of_stream
-from simulst.calls import Batchable, Steps
+from simulst.audio.vad import CHUNK, start_of_stream
+from simulst.background import Background
+from simulst.calls import Steps
 from simulst.config import Decoding
 from simulst.errors import SimulstError
 from simulst.meter import Meter
 from simulst.policy.late import Pace
 from simulst.session import Session
-from simulst.stream import Emission, Pushed, Step, Stream
+from simulst.stream import Emission, Step, Stream
+from simulst.streams.listening import BEFORE, Listening
 
-BEFORE = SAMPLE_RATE // 20  # samples before the first chunk of speech that belong to the utterance
 LEAST_SPEECH = 5 * CHUNK  # samples of unbroken speech that begin an utterance; shorter sounds are noise
 
 
-@dataclass(frozen=True)
-class Hear(Batchable):
-    """A call: the detector hears the next chunk of a stream.
-
-    hearing: its state before the chunk; the answer is that after it.
-    chunk: (CHUNK,) float32 at 16 kHz.
-    """
-
-    hearing: Hearing
-    chunk: np.ndarray
-
-    def answer(self) -> Hearing:
-        return self.hearing.next(self.chunk)
-
-    @property
-    def together(self) -> Hashable:
-        return True  # all of them
-
-    @classmethod
-    def answer_together(cls, calls: Sequence[Hear]) -> list[Hearing]:
-        return calls[0].hearing.next_together([call.hearing for call in calls], [call.chunk for call in calls])
-
-
 @dataclass
-class SegmentedStream(Pushed):
+class SegmentedStream(Listening):
     """A stream of any length, as a sequence of utterances; an `OpenStream`.
 
     No utterance is longer than twice `longest`: so much speech without a break is cut where it is, and goes on in the
     next utterance.
-
-    The result does not depend on how the audio is cut into pushes, as the detector hears chunks of 32 ms. A word's
-    delay is the end of the chunk after which the loop could write it, so it includes the detector's own delay.
 
     open_session: opens a session of the model for each utterance, from its clock and the text before it.
     decoding: the configuration.
@@ -95,9 +68,11 @@ class SegmentedStream(Pushed):
     def __post_init__(self) -> None:
         self._begin = 0  # number of the utterance's first sample
         self._pace = Pace()
+        self._told: Background | None = None
         first = self._open(self.meter, "")  # raises now if the configuration can't be decoded
         rate = first.session.traits.sample_rate
         self._spoken: list[tuple[float, float]] | None = [] if first.timed else None
+        self.source = first.source
         if rate != SAMPLE_RATE:
             raise SimulstError(
                 f"segment: the detector of pauses hears audio of {SAMPLE_RATE} Hz, but the model {rate} Hz; "
@@ -105,10 +80,7 @@ class SegmentedStream(Pushed):
             )
         self._pause = self.decoding.segment.pause_seconds * SAMPLE_RATE
         self._longest = self.decoding.segment.longest_seconds * SAMPLE_RATE
-        self._hearing = start_of_stream()
-        self._audio = np.zeros(0, dtype=np.float32)
-        self._start = 0  # number of the first sample in self._audio
-        self._heard = 0  # samples that the detector has heard
+        self.listen(start_of_stream)
         self._quiet = 0  # samples up to the end of the last chunk without speech
         self._loud = 0  # samples up to the end of the last chunk of speech
         self._utterance: Stream | None = None  # None between utterances
@@ -131,15 +103,14 @@ class SegmentedStream(Pushed):
             return ""
         return self._space(self._utterance) + text
 
-    def _take_in(self, samples: np.ndarray, finished: bool) -> Steps[None]:
-        self._audio = np.concatenate([self._audio, samples])
-        end = self._start + self._audio.size
-        while self._heard + CHUNK <= end:
-            yield from self._step(self._heard + CHUNK)
-        if finished and self._heard < end:
-            yield from self._step(end)
-        if finished and self._utterance is not None:
+    def _rest(self) -> Steps[None]:
+        if self._utterance is not None:
             yield from self._end(self._utterance)
+
+    def tell(self, background: Background) -> None:
+        self._told = background
+        if self._utterance is not None:
+            self._utterance.tell(background)
 
     def count(self, text: str) -> int:
         """See `OpenStream.count`; here it is not needed."""
@@ -150,7 +121,7 @@ class SegmentedStream(Pushed):
         self._pace.work((self._start + self._audio.size) * 1000 / SAMPLE_RATE, seconds)
 
     def _open(self, meter: Meter, history: str) -> Stream:
-        return Stream(
+        stream = Stream(
             self.open_session(meter, history),
             self.decoding,
             self.unit,
@@ -160,10 +131,16 @@ class SegmentedStream(Pushed):
             timed=self.timed,
             watch=self.watch,
         )
+        if self._told is not None:
+            stream.tell(self._told)
+        return stream
 
     def _step(self, end: int) -> Steps[None]:
         """Hear the next chunk, up to sample `end`, and pass the samples that are known to be speech to the loop."""
-        if (yield from self._is_speech(end)):
+        before = self.meter.seconds
+        speech = yield from self._is_speech(end)
+        self._pace.work(end * 1000 / SAMPLE_RATE, self.meter.seconds - before)
+        if speech:
             self._loud = end
         else:
             self._quiet = end
@@ -183,39 +160,13 @@ class SegmentedStream(Pushed):
             if end - self._loud >= enough or size >= 2 * self._longest:
                 yield from self._end(self._utterance)
             keep = self._given
-        self._audio, self._start = self._audio[keep - self._start :], keep
-
-    def _is_speech(self, end: int) -> Steps[bool]:
-        chunk = self._audio[self._heard - self._start : end - self._start]
-        if chunk.size < CHUNK:
-            chunk = np.pad(chunk, (0, CHUNK - chunk.size))
-        call = Hear(self._hearing, chunk)
-        before = self.meter.seconds
-        self._hearing = yield from self.meter.shared_call(("hearing", end), call)
-        self._heard = end
-        self._pace.work(end * 1000 / SAMPLE_RATE, self.meter.seconds - before)
-        return self._hearing.speech
-
-    def _space(self, utterance: Stream) -> str:
-        """What stands before the next word of the utterance: a space between two utterances."""
-        return " " if self.emissions and self.unit == "word" and not utterance.emissions else ""
+        self._keep(keep)
 
     def _give(self, utterance: Stream, finished: bool = False) -> Steps[None]:
         """Pass all audio up to the end of the last speech."""
-        steps = len(utterance.reads)
-        samples = self._audio[self._given - self._start : self._loud - self._start]
+        samples = self._samples(self._given, self._loud)
         self._given = self._loud
-        delay = self._heard * 1000 / SAMPLE_RATE
-        space, before = self._space(utterance), len(utterance.emissions)
-        try:
-            yield from utterance.push_steps(samples, finished)
-        finally:  # an utterance that fails keeps its words
-            for word in utterance.emissions[before:]:
-                computed_ms = word.elapsed_ms - word.delay_ms
-                self.emissions.append(Emission(space + word.text, delay, delay + computed_ms))
-                space = ""
-        if (finished or len(utterance.reads) > steps) and self.reads[-1:] != [delay]:
-            self.reads.append(delay)
+        yield from self._passed(utterance, samples, finished)
 
     def _history(self, now: int) -> str:
         """The text that the next utterance's model is shown. now: a sample's number."""

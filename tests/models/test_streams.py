@@ -35,7 +35,8 @@ from simulst.session import Model, Session
 from simulst.stream import Stream
 from simulst.streams import open_stream
 from simulst.streams.driver import Driver
-from simulst.streams.pauses import BEFORE, LEAST_SPEECH, SegmentedStream
+from simulst.streams.listening import BEFORE
+from simulst.streams.pauses import LEAST_SPEECH, SegmentedStream
 
 SAY = "The cat sat down. It was on the mat. Then the dog came in, and all was well."
 PAUSE = 0.3

@@ -28,6 +28,8 @@ from simulst.config import Decoding
 from simulst.errors import SimulstError
 from simulst.hypotheses import Beam, Hypothesis, Tokens
 from simulst.meter import Memo, Meter
+from simulst.models import check_languages
+from simulst.models.base import tells
 from simulst.models.whisper.features import log_mel
 from simulst.models.whisper.model import Whisper
 from simulst.models.whisper.network import Aligned, Encode, Generate, WhisperOptions
@@ -435,17 +437,16 @@ def test_words_have_times_within_the_audio(endless: Whisper, seconds: float) -> 
     assert times == sorted(times) and times[0] == 0 and times[-1] <= 1000 * seconds
 
 
-def test_the_language_of_a_recording(whisper: Whisper, monkeypatch: pytest.MonkeyPatch) -> None:
-    asked = []
-
-    def languages(encoded: Any, seconds: float) -> dict[str, float]:
-        asked.append(seconds)
-        return {"ja": 0.3, "es": 0.6}
-
-    monkeypatch.setattr(whisper, "languages", languages)
-    assert whisper.spoken_language(noise(40)) == "es" and asked == [30.0]
-    monkeypatch.setattr(whisper, "languages", lambda encoded, seconds: {})  # it knows English alone
-    assert whisper.spoken_language(noise(1)) == "en"
+def test_the_language_of_audio(whisper: Whisper, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of 30 s at most. A model of English alone can't tell it, which its files say, too."""
+    monkeypatch.setattr(whisper, "languages", lambda encoded, seconds: {"es": seconds})
+    assert tells(whisper)(noise(40)) == {"es": 30.0}
+    check_languages(folder, {}, "auto", "en")
+    count = len(json.loads((folder / "vocabulary.json").read_text()))
+    monkeypatch.setattr("simulst.models.whisper.prompts.ENGLISH_VOCABULARY", count)
+    for asks in (lambda: tells(load(folder)), lambda: check_languages(folder, {}, "auto", "en")):
+        with pytest.raises(SimulstError, match="the model can't tell which language is spoken"):
+            asks()
 
 
 A, B, C = (1, 2, 3, 4, 5), (1, 2, 3, 4, 6, 7), (8, 9, 10, 11)

@@ -28,7 +28,8 @@ from simulst.runs import decode_utterance
 from simulst.session import Traits
 from simulst.stream import Stream
 from simulst.streams import open_stream
-from simulst.streams.pauses import BEFORE, LEAST_SPEECH, SegmentedStream
+from simulst.streams.listening import BEFORE
+from simulst.streams.pauses import LEAST_SPEECH, SegmentedStream
 
 PAUSE = 0.2  # 7 chunks
 

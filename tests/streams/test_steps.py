@@ -31,7 +31,8 @@ from simulst.search import BeamSearch
 from simulst.session import Session, find, share_search
 from simulst.stream import Emission, Stream
 from simulst.streams import OpenStream
-from simulst.streams.pauses import Hear, SegmentedStream
+from simulst.streams.listening import Hear
+from simulst.streams.pauses import SegmentedStream
 
 ENCODE, SEARCH, EXTEND = 5.0, 3.0, 1.0  # seconds of the calls below
 

@@ -45,6 +45,13 @@ def _check(path: Path, options: CascadeOptions, source: str, target: str) -> Non
     read_recogniser(path, read_settings(path)).check(path, source)
 
 
+def _tells(path: Path, options: CascadeOptions) -> bool:
+    from simulst.models.cascade.loading import read_recogniser
+    from simulst.models.cascade.settings import read_settings
+
+    return read_recogniser(path, read_settings(path)).tells(path)
+
+
 family = Family(
     looks_like="a cascade (a YAML file with a recogniser and a translator)",
     recognises=_recognises,
@@ -52,4 +59,5 @@ family = Family(
     load=_load,
     files=_files,
     check=_check,
+    tells=_tells,
 )

@@ -10,7 +10,7 @@ from typing import Any
 from simulst.config import Decoding, load_decoding, parse_decoding
 from simulst.errors import SimulstError
 from simulst.models.cascade.settings import beside
-from simulst.models.registry import check_languages, files_of_model, files_of_part, load_model
+from simulst.models.registry import check_languages, files_of_model, files_of_part, load_model, tells_language
 from simulst.policy.segment import Attention, Whole
 from simulst.session import Model
 
@@ -33,6 +33,10 @@ class Recogniser(ABC):
     def check(self, path: Path, language: str) -> None:
         """Raise SimulstError if it is known before anything is loaded that this language is not heard."""
 
+    def tells(self, path: Path) -> bool:
+        """Whether its model may tell which language is spoken."""
+        return False
+
 
 @dataclass(frozen=True)
 class OwnModel(Recogniser):
@@ -52,6 +56,9 @@ class OwnModel(Recogniser):
 
     def check(self, path: Path, language: str) -> None:
         check_languages(beside(path, self.model), self.options, language, language)
+
+    def tells(self, path: Path) -> bool:
+        return tells_language(beside(path, self.model), self.options)
 
     def policies(self, path: Path) -> Decoding:
         if isinstance(self.decoding, dict):

@@ -7,19 +7,20 @@ new sentences are translated, and the committed tokens that have not left are th
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
+from simulst.background import Background
 from simulst.calls import Steps
 from simulst.config import Decoding
 from simulst.hypotheses import Beam, Found, Hypothesis, Tokens
 from simulst.languages import unit_of
-from simulst.models.base import spoken_language
 from simulst.models.cascade.sentences import split_sentences
 from simulst.models.cascade.settings import Settings
-from simulst.models.cascade.translators import Opener, Past, Translation
+from simulst.models.cascade.translators import Opener, Past
 from simulst.models.registry import load_model
 from simulst.needs import Need
 from simulst.opening import Opening
@@ -43,31 +44,34 @@ class Cascade:
 
         The recogniser is told what is known in the source language, and restarts; the translator is told everything.
         """
-        translation, source = self._translate(opening), opening.source
+        source = opening.source
         known, part = opening.background.spoken, opening.meter.part("recogniser")
         restarts = opening.restarts or self._decoding.segment.restart
         heard = Opening(source, source, part, known, restarts=restarts, names=opening.names)
         session = self._recogniser.session(heard)
         stream = Stream(session, self._decoding, unit_of(source), load_model=load_model)
-        return CascadeSession(opening, stream, translation, self._settings)
+        return CascadeSession(opening, stream, self._translate, self._settings)
 
-    def spoken_language(self, samples: np.ndarray) -> str:
-        """As the recogniser hears it. Raises SimulstError: it can't tell."""
-        return spoken_language(self._recogniser, samples)
+    @property
+    def spoken_languages(self) -> Callable[[np.ndarray], Mapping[str, float]]:
+        """As the recogniser hears them."""
+        return self._recogniser.spoken_languages  # type: ignore[attr-defined]
 
 
 class CascadeSession(Session, Window):
-    """stream: the recogniser's."""
+    """stream: the recogniser's. translate: opens the translation."""
 
-    def __init__(self, opening: Opening, stream: Stream, translation: Translation, settings: Settings) -> None:
+    def __init__(self, opening: Opening, stream: Stream, translate: Opener, settings: Settings) -> None:
         super().__init__(opening)
-        self._stream, self._translation, self._settings = stream, translation, settings
+        self._stream, self._settings = stream, settings
+        self._translate, self._translation = translate, translate(opening)
         self._unit = stream.unit  # of the source language
         heard = stream.session.traits
-        self.traits = replace(translation.traits, sample_rate=heard.sample_rate, any_length=heard.any_length)
+        self.traits = replace(self._translation.traits, sample_rate=heard.sample_rate, any_length=heard.any_length)
         self._length = 0
         self._final = False
         self._evicted: Tokens = ()  # committed tokens of sentences that have left
+        self._source: list[str] = []
         self._heard = ""  # what the recogniser has written of later ones
         self._past: Past = ()  # the last sentences that have left
         # Characters and tokens of the sentences that ended in the last search, and what is past without them.
@@ -88,6 +92,8 @@ class CascadeSession(Session, Window):
         self._final = final
         words = yield from self._stream.push_steps(samples, final)
         self._heard += "".join(word.text for word in words)
+        space = " " if self._unit == "word" and not self._source else ""
+        self._source += [(space if not number else "") + word.text for number, word in enumerate(words)]
 
     def text(self, tokens: Tokens) -> str:
         return self._translation.text(tokens)
@@ -95,6 +101,15 @@ class CascadeSession(Session, Window):
     @property
     def source_words(self) -> float:
         return self._words
+
+    @property
+    def source_text(self) -> list[str]:
+        return self._source
+
+    def tell(self, background: Background) -> None:
+        super().tell(background)
+        self._stream.tell(self.opening.background.spoken)
+        self._translation = self._translate(self.opening)
 
     def search(self, committed: Tokens, options: SearchOptions, stop: Stopping | None) -> Steps[Found]:
         """A search of several translations, each of which is shared by itself. So the whole has no `key`."""
@@ -133,7 +148,7 @@ class CascadeSession(Session, Window):
         def search(prefix: Tokens, options: SearchOptions, stop: Stopping | None) -> Steps[Beam]:
             return self._translation.search(sentence, prefix, options, stop, past)
 
-        key = sentence, past, known
+        key = sentence, past, known, self.opening.background
         return (yield from share_search(self.meter, key, search, prefix, options, stop))
 
     def _with(self, past: Past, sentence: str, tokens: Tokens) -> Past:

@@ -11,6 +11,7 @@ from pathlib import Path
 import numpy as np
 from torch import Tensor
 
+from simulst.background import Background
 from simulst.calls import Batched, Steps
 from simulst.hypotheses import Found, Tokens
 from simulst.models.espnet.encoding import BlockwiseEncoding, Encoded, open_encoding
@@ -85,7 +86,8 @@ class ESPnetSession(Session):
         if isinstance(self._decoder, Carried):
             return None  # what is found depends on the states that are carried on, and so on all steps before
         parts = self._encoding.parts
-        return self.length, self._encoding.final, parts[0].first if parts else 0, self._evicted
+        first = parts[0].first if parts else 0
+        return self.length, self._encoding.final, first, self._evicted, self.opening.background
 
     def extend(self, samples: np.ndarray, final: bool = False) -> None:
         self._encoding.extend(samples, final)
@@ -146,19 +148,23 @@ class ESPnetSession(Session):
                 new = end > self._seen
         return (yield from self._kept.step(search, options, committed, stop, encoding.final))
 
+    def tell(self, background: Background) -> None:
+        super().tell(background)
+        self._terms = None
+
     def _open_search(self, options: JointOptions, stop: Stopping | None) -> JointSearch:
         """The search over the window's frames. With a full-context encoder all frames are new, and so is the search."""
         if self._search is None or not self._model.blockwise:
             vocabulary = self._model.vocabulary
             with_ctc = stop is not None and Need.CTC in stop.options.needs
-            if self._terms is None or self._terms.bonus != options.terms_bonus:
-                background, spell, size = self.opening.background, vocabulary.spell, len(vocabulary.tokens)
-                self._terms = terms_of(background, options, self.opening.target, spell, self._model.text, size)
             sos, eos = vocabulary.sos, vocabulary.eos
-            self._search = JointSearch(
-                self._decoder, options, sos, eos, with_ctc, self._terms, self._model.alignment_heads
-            )
+            self._search = JointSearch(self._decoder, options, sos, eos, with_ctc, None, self._model.alignment_heads)
             self._searched = 0
+        if self._terms is None or self._terms.bonus != options.terms_bonus:
+            background, vocabulary = self.opening.background, self._model.vocabulary
+            size, target = len(vocabulary.tokens), self.opening.target
+            self._terms = terms_of(background, options, target, vocabulary.spell, self._model.text, size)
+        self._search.terms = self._terms
         return self._search
 
     def _append_all(self, search: JointSearch) -> Steps[None]:

@@ -31,10 +31,16 @@ def _files(path: Path, options: HuggingFaceOptions) -> tuple[Path, ...]:
     return (*found, *files_of_modules(modules_of(architecture, "architecture")).values())
 
 
+def _tells(path: Path, options: HuggingFaceOptions) -> bool:
+    """Whisper alone does, unless it is one of English; of a name on the hub, this is not known before it is fetched."""
+    return not path.is_dir() or options.architecture != "" or model_type(path) == "whisper"
+
+
 family = Family(
     looks_like="a Hugging Face model (config.json with a model_type, model.safetensors) or its name on the hub",
     recognises=_recognises,
     options=HuggingFaceOptions,
     load=_load,
     files=_files,
+    tells=_tells,
 )

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import functools
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -25,11 +25,11 @@ from simulst.errors import SimulstError, first_line
 from simulst.find import find, names
 from simulst.hypotheses import Tokens
 from simulst.languages import code_of, unit_of
-from simulst.models.huggingface.decoder import Pairs, Project, sizes_of
+from simulst.models.huggingface.decoder import Pairs, Project, SteppedDecoder, sizes_of
 from simulst.models.huggingface.language_tokens import LanguageTokens
 from simulst.models.huggingface.options import HuggingFaceOptions
 from simulst.models.whisper.features import FFT, SILENCE, log_mel
-from simulst.models.whisper.prompts import ENGLISH_VOCABULARY, PREVIOUS_TOKENS, check_english, whisper_task
+from simulst.models.whisper.prompts import ENGLISH_VOCABULARY, check_english, whisper_task
 from simulst.policy.context import HeadPairs
 from simulst.search import JointOptions
 from simulst.search.terms import Terms, terms_of
@@ -139,6 +139,16 @@ class Architecture:
         spell = functools.partial(self.tokens, target=language)
         return terms_of(background, options, language, spell, self.text, len(self.tokenizer))
 
+    @property
+    def language_pairs(self) -> dict[str, tuple[str, ...]]:
+        """Spoken → written languages; empty: they are not known."""
+        return {}
+
+    @property
+    def spoken_languages(self) -> Callable[[np.ndarray], dict[str, float]]:
+        """Tells how probable each language is in audio, (n,) float32. Raises AttributeError: it can't tell."""
+        raise AttributeError("it can't tell languages")
+
     def prepare(self) -> None:
         """Compute what all windows need. No utterance is charged for it then."""
 
@@ -218,18 +228,42 @@ class Whisper(Architecture):
         return self._states * 2 * FRAME / SAMPLE_RATE
 
     def prompt(self, source: str, target: str, previous: Tokens = ()) -> Tokens:
-        shown = min(PREVIOUS_TOKENS, self.positions // 4)
-        before = (self._special("<|startofprev|>"), *previous[-shown:]) if previous else ()
+        before = (self._special("<|startofprev|>"), *previous) if previous else ()
         start, end = self._special("<|startoftranscript|>"), self._special("<|notimestamps|>")
-        # The tokenisers of English models have the languages, too.
-        english = self._setting("is_multilingual") is False or self.model.config.vocab_size == ENGLISH_VOCABULARY
-        if english or not self.languages:
+        if self._english:
             check_english(self.path, source, target)
             return (*before, start, end)
         self.languages.find(source)
         languages = (code_of(source), code_of(target))
         language, task = whisper_task(self.path, *languages, self.options.other_targets)
         return (*before, start, self.languages.find(language)[0], self._special(task), end)
+
+    @property
+    def _english(self) -> bool:
+        """Whether it hears English alone. The tokenisers of such models have the languages, too."""
+        english = self._setting("is_multilingual") is False or self.model.config.vocab_size == ENGLISH_VOCABULARY
+        return english or not self.languages
+
+    @property
+    def language_pairs(self) -> dict[str, tuple[str, ...]]:
+        known = ["en"] if self._english else sorted(self.languages.numbers)
+        return {code: tuple(dict.fromkeys(("en", code))) for code in known}
+
+    @property
+    def spoken_languages(self) -> Callable[[np.ndarray], dict[str, float]]:
+        return super().spoken_languages if self._english else self._spoken_languages
+
+    @torch.inference_mode()
+    def _spoken_languages(self, samples: np.ndarray) -> dict[str, float]:
+        """By the token after <|startoftranscript|>."""
+        encoded = self.encode(samples[: round(self.window_seconds * SAMPLE_RATE)])
+        start = self._special("<|startoftranscript|>")
+        decoder = SteppedDecoder(self.model, (start,), (), (), encoded.heard, self.projection(encoded))
+        memory = decoder.memory()
+        memory.append(encoded.frames)
+        log_p = decoder.step(torch.tensor([0]), decoder.start(), memory)[0][0]
+        numbers = self.languages.numbers
+        return dict(zip(numbers, log_p[list(numbers.values())].softmax(0).tolist(), strict=True))
 
     def tokens(self, text: str, target: str) -> Tokens:
         return super().tokens(f" {text}" if unit_of(target) == "word" else text, target)

@@ -43,6 +43,11 @@ class LanguageTokens:
     def __bool__(self) -> bool:
         return bool(self._tokens)
 
+    @property
+    def numbers(self) -> dict[str, int]:
+        """Language code → the id of its first token."""
+        return {code: known[0][1] for code, known in self._tokens.items()}
+
     def find(self, language: str) -> tuple[int, str]:
         """The id and text of a language's token; of several (scripts, dialects) the nearest, or the first of these.
 

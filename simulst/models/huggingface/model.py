@@ -2,20 +2,23 @@
 
 from __future__ import annotations
 
+import functools
 import math
-from collections.abc import Hashable, Sequence
+from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
 from torch import Tensor
 
 from simulst.audio.units import SAMPLE_RATE
+from simulst.background import Background
 from simulst.calls import Batchable, Steps, run_alone
 from simulst.hypotheses import Beam, Found, Hypothesis, Tokens
 from simulst.models.base import depends_on_rows
 from simulst.models.huggingface.alignment import monotonic_frames
 from simulst.models.huggingface.architectures import Architecture, Encoded
 from simulst.models.huggingface.decoder import SteppedDecoder, sizes_of
+from simulst.models.whisper.prompts import PREVIOUS_TOKENS, PROMPT_TOKENS, known_tokens
 from simulst.models.window import WindowedSession, warn_of_full_context
 from simulst.needs import Need
 from simulst.opening import Opening
@@ -41,6 +44,16 @@ class HuggingFace:
     def __init__(self, architecture: Architecture) -> None:
         self.architecture = architecture
         architecture.prepare()
+
+    @property
+    def language_pairs(self) -> dict[str, tuple[str, ...]]:
+        """Spoken → written languages, of Whisper; empty: they are not known."""
+        return self.architecture.language_pairs
+
+    @property
+    def spoken_languages(self) -> Callable[[np.ndarray], dict[str, float]]:
+        """Tells how probable each language is in the beginning of audio, (n,) float32. Whisper has it."""
+        return self.architecture.spoken_languages
 
     def session(self, opening: Opening) -> HuggingFaceSession:
         """A new utterance. Raises SimulstError: a language that the model does not have."""
@@ -99,6 +112,7 @@ class HuggingFaceSession(WindowedSession):
         self._terms: Terms | None = None
         # The last search, and over what and how it was.
         self._open: tuple[Encoded, tuple[JointOptions, Tokens], JointSearch] | None = None
+        self._prompted = self._known_tokens()
 
     def extend(self, samples: np.ndarray, final: bool = False) -> None:
         super().extend(samples, final)
@@ -196,12 +210,23 @@ class HuggingFaceSession(WindowedSession):
         return self._model.prompt(*self.opening.languages, self._previous())
 
     def _previous(self) -> Tokens:
-        """The text that the prompt shows: of the recording's background, before the utterance, before the window."""
+        """What the prompt shows: what is known of the recording, and the text before the utterance and the window."""
         if not self._model.shows_previous:
             return ()
-        known = self.opening.background.target_text
-        prompt = self._model.tokens(known, self.opening.target) if known else ()
-        return prompt + self._before + self._shown
+        shown = min(PREVIOUS_TOKENS, self._model.positions // 4)
+        return self._prompted + (self._before + self._shown)[-shown:]
+
+    def tell(self, background: Background) -> None:
+        super().tell(background)
+        self._terms = self._open = None
+        self._prompted = self._known_tokens()
+
+    def _known_tokens(self) -> Tokens:
+        if not self._model.shows_previous:
+            return ()
+        spell = functools.partial(self._model.tokens, target=self.opening.target)
+        most = min(PROMPT_TOKENS - PREVIOUS_TOKENS, self._model.positions // 4)
+        return known_tokens(self._model.path, self.opening.background, spell, most)
 
     def _end_times(self, tokens: Tokens) -> Sequence[float]:
         run_alone(self._encode())

@@ -12,6 +12,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from simulst.background import Background
 from simulst.errors import SimulstError
 from simulst.hypotheses import Tokens
 from simulst.languages import unit_of
@@ -86,6 +87,10 @@ class SpeechLLMSession(HuggingFaceSession):
         """The heads that align: those that the model names, or else all."""
         every = itertools.product(range(self.traits.layers), range(self.traits.heads))
         return self._model.alignment_heads or tuple(every)
+
+    def tell(self, background: Background) -> None:
+        super().tell(background)
+        self._told = None
 
     def _chat(self) -> tuple[Tokens, Tokens]:
         """The tokens before the audio and after it."""

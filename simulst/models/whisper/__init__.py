@@ -23,12 +23,24 @@ from simulst.models.whisper.network import WhisperOptions
 from simulst.models.whisper.prompts import Languages
 
 
-def _check(path: Path, options: WhisperOptions, source: str, target: str) -> None:
+def _languages(path: Path, options: WhisperOptions) -> Languages | None:
+    """None: what its files say of them does not fit, which loading tells."""
     if not (path / "config.json").is_file():
-        return
+        return None
     vocabulary, lang_ids = read_vocabulary(path), read_config(path).lang_ids
-    if all(token < len(vocabulary) for token in lang_ids):  # else loading says what does not fit
-        Languages(path, vocabulary, lang_ids, options.other_targets).prompt(source, target)
+    if any(token >= len(vocabulary) for token in lang_ids):
+        return None
+    return Languages(path, vocabulary, lang_ids, options.other_targets)
+
+
+def _check(path: Path, options: WhisperOptions, source: str, target: str) -> None:
+    if languages := _languages(path, options):
+        languages.prompt(source, target)
+
+
+def _tells(path: Path, options: WhisperOptions) -> bool:
+    languages = _languages(path, options)
+    return languages is None or len(languages.pairs) > 1
 
 
 family = Family(
@@ -40,4 +52,5 @@ family = Family(
     load=Whisper,
     files=lambda path, options: tuple(path / name for name in (*FILES, VOCABULARY_LINES) if (path / name).is_file()),
     check=_check,
+    tells=_tells,
 )

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import numpy as np
 
 from simulst.audio.units import SAMPLE_RATE
@@ -39,11 +41,16 @@ class Whisper(Network):
         """Spoken → written languages: English, and the spoken one."""
         return self._languages.pairs
 
-    def spoken_language(self, samples: np.ndarray) -> str:
-        """The most probable language of the first 30 s. samples: (n,) float32."""
+    @property
+    def spoken_languages(self) -> Callable[[np.ndarray], dict[str, float]]:
+        """Tells how probable each language is in the first 30 s of audio, (n,) float32."""
+        if len(self.language_pairs) < 2:
+            raise AttributeError("it knows English alone")
+        return self._spoken_languages
+
+    def _spoken_languages(self, samples: np.ndarray) -> dict[str, float]:
         window = samples[: WINDOW_SECONDS * SAMPLE_RATE]
-        found = self.languages(self.encode(window), window.size / SAMPLE_RATE)
-        return max(found, key=found.__getitem__, default="en")
+        return self.languages(self.encode(window), window.size / SAMPLE_RATE)
 
     def _start_tokens(self, source: str, target: str) -> Tokens:
         prompt = self._languages.prompt(source, target)

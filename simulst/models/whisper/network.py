@@ -183,11 +183,15 @@ class Network:
 
     def begin(self, start: Tokens, previous: Tokens, prefix: Tokens, max_new: int) -> Begin:
         """What stands before `start` in a prompt. If there are too few positions, previous text is cut first."""
-        room = POSITIONS - 2 - len(start) - len(prefix) - min(max_new, POSITIONS // 2)
+        room = self.room(start, prefix, max_new)
         previous = previous[-room:] if room > 0 else ()
         context = (self._previous, *previous) if previous else ()
         # One position is for the <eos> that `align` adds.
         return Begin(context, min(max_new, POSITIONS - 1 - len(context) - len(start) - len(prefix)))
+
+    def room(self, start: Tokens, prefix: Tokens, max_new: int) -> int:
+        """For how many tokens of previous text a prompt has positions; it may be negative."""
+        return POSITIONS - 2 - len(start) - len(prefix) - min(max_new, POSITIONS // 2)
 
     def align(self, encoded: Any, start: Tokens, tokens: Tokens, frames: int) -> Aligned:
         """Where each token begins, by the decoder's attention, and how probable it is.

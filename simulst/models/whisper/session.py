@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from simulst.audio.units import FRAME, SAMPLE_RATE
+from simulst.background import Background
 from simulst.calls import Steps, ask, run_alone
 from simulst.hypotheses import Beam, Found, Hypothesis, Tokens
 from simulst.languages import code_of
@@ -23,7 +24,7 @@ from simulst.models.whisper.network import (
     Network,
     Tell,
 )
-from simulst.models.whisper.prompts import PREVIOUS_TOKENS
+from simulst.models.whisper.prompts import PREVIOUS_TOKENS, PROMPT_TOKENS, known_tokens, previous_tokens
 from simulst.models.window import WindowedSession
 from simulst.needs import Need
 from simulst.opening import Opening
@@ -57,9 +58,15 @@ class WhisperSession(WindowedSession):
         self._model, self._begin, self._others = model, start, others
         self._states: tuple[Hashable, Any] | None = None  # of which audio the encoder's states are, and they
         self._alignments: dict[tuple[Tokens, Tokens], Aligned] = {}  # of these states: by prompt and text
-        # The background's text takes the place of previous text in the prompt. Terms do not: after a list of terms,
-        # Whisper base left out words.
-        self._prompt = model.tokens(opening.background.target_text)
+        self._known = self._known_tokens()
+
+    def tell(self, background: Background) -> None:
+        super().tell(background)
+        self._known = self._known_tokens()
+
+    def _known_tokens(self) -> Tokens:
+        most = PROMPT_TOKENS - PREVIOUS_TOKENS
+        return known_tokens(self._model.path, self.opening.background, self._model.tokens, most)
 
     def text(self, tokens: Tokens) -> str:
         return self._model.text(tokens)
@@ -129,7 +136,9 @@ class WhisperSession(WindowedSession):
 
     def _generated(self, prefix: Tokens, options: BeamSearch, max_new: int) -> Steps[Beam]:
         """A library's search is shared by all STOPs."""
-        previous = (self._prompt + self._before + self._shown)[-PREVIOUS_TOKENS:]
+        room = self._model.room(self._begin, prefix, max_new)
+        before = (self._before + self._shown)[-PREVIOUS_TOKENS:]
+        previous = previous_tokens(self._known, before, room)
         key = ("generate", self.window_key, prefix, options, max_new)
         return (yield from self.meter.shared_steps(key, lambda: self._search(previous, prefix, options, max_new)))
 

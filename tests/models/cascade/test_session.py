@@ -2,17 +2,18 @@
 
 import itertools
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 import speaker
-from hypothesis import given, settings
+from fake import RATE, Loudness
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from simulst.background import Background
+from simulst.background import Background, told
 from simulst.config import Decoding, parse_decoding
 from simulst.errors import SimulstError
 from simulst.meter import Memo, Meter
@@ -24,6 +25,7 @@ from simulst.opening import Opening
 from simulst.policy.commit import All
 from simulst.policy.context import Context, View
 from simulst.policy.read import Chunk
+from simulst.policy.segment import Pause, Whole
 from simulst.policy.stop import Stop, Stopping
 from simulst.streams import open_stream
 
@@ -77,6 +79,48 @@ def test_the_recogniser_is_told_what_it_can_hear(tmp_path: Path) -> None:
     heard = stream.session._stream.session.opening.background
     assert heard == Background("A talk.", "A talk.", (("beam", "beam"), ("CTC", "CTC")))
     assert heard.target_terms == ("beam", "CTC") and told == [known]
+
+
+def test_it_is_told_more_while_it_runs(tmp_path: Path) -> None:
+    """Recogniser and translator, each in its language, at once; a sentence is then translated again."""
+    model: Any = cascade(tmp_path)[0]
+    opened, translate = [], model._translate
+    model._translate = lambda opening: opened.append(opening.background) or translate(opening)
+    stream: Any = open_stream(model, decoding(COMMITS[2]), "en", "es")
+    stream.push(speaker.audio(SAY)[:RATE])
+    known = told("beam=haz; =ruido", text="A talk.", target_text="Una charla.")
+    stream.tell(known)
+    assert opened == [Background(), known] and stream.session.opening.background == known
+    heard = stream.session._stream.session.opening.background
+    assert heard == Background("A talk.", "A talk.", (("beam", "beam"),), prompted=True)
+    stream.push(speaker.audio(SAY)[RATE:], finished=True)
+    assert stream.committed_text == SAY.upper()
+
+
+@pytest.mark.parametrize("say", [SAY, "猫坐下了。它在垫子上。然后狗进来了。"], ids=("words", "characters"))
+@settings(max_examples=20, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(cuts=st.lists(st.integers(1, 60_000), max_size=6), segment=st.booleans())
+def test_source_text(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, say: str, cuts: list[int], segment: bool) -> None:
+    """All of it, once it is final, with times that do not depend on how audio is pushed; others have none."""
+    monkeypatch.setattr("simulst.streams.pauses.start_of_stream", Loudness)
+    model = cascade(tmp_path, say=say)[0]
+    how = replace(decoding(COMMITS[2], 1000), segment=Pause(0.3) if segment else Whole())
+    samples = np.tile(np.concatenate([0.1 + speaker.audio(say), np.zeros(RATE, np.float32)]), 2)
+    found = []
+    for bounds in ([0, samples.size], sorted({0, *(cut for cut in cuts if cut < samples.size), samples.size})):
+        stream = open_stream(model, how, "zh" if say != SAY else "en", "es")
+        seen: list[Any] = []
+        for start, end in itertools.pairwise(bounds):
+            stream.push(samples[start:end], finished=end == samples.size)
+            assert stream.source is not None and list(stream.source[: len(seen)]) == seen
+            seen = list(stream.source)
+        found.append([(word.text, word.delay_ms) for word in seen])
+    assert found[0] == found[1]
+    text = say if say != SAY else f" {say}"
+    assert "".join(word for word, _ in found[0]) == text * (2 if segment else 1)
+    delays = [delay for _, delay in found[0]]
+    assert delays == sorted(delays) and len(set(delays)) > 2
+    assert all(word.elapsed_ms >= word.delay_ms for word in seen)
 
 
 def test_sentences_leave(tmp_path: Path) -> None:

@@ -12,6 +12,7 @@ from tiny_huggingface import noise
 from simulst.calls import run_alone
 from simulst.errors import SimulstError
 from simulst.models import load_model
+from simulst.models.base import language_pairs, tells
 from simulst.models.huggingface.from_ctranslate2 import convert_whisper
 from simulst.models.huggingface.to_ctranslate2 import to_ctranslate2
 from simulst.opening import Opening
@@ -97,6 +98,24 @@ def test_log_p(ctranslate2_folder: Path, back: Path) -> None:
                 log_p += logits.log_softmax(-1)[token].item()
         aligned = other.align(other.encode(audio), prompt, tokens, audio.size // 160)  # type: ignore[attr-defined]
         assert aligned.log_p == pytest.approx(log_p, abs=1e-2)
+
+
+def test_languages(back: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As probable as in the library, among languages alone. A model of English alone does not tell."""
+    model = load_model(back, threads=1, padding_seconds=30.0)
+    architecture = model.architecture  # type: ignore[attr-defined]
+    found = tells(model)(noise(1.3))
+    features = architecture.extractor(noise(1.3), sampling_rate=16000, return_tensors="pt").input_features
+    start, *languages = (architecture._special(f"<|{name}|>") for name in ("startoftranscript", *found))
+    with torch.inference_mode():
+        logits = architecture.model(features, decoder_input_ids=torch.tensor([[start]])).logits[0, -1]
+    assert list(found.values()) == pytest.approx(logits[languages].softmax(0).tolist(), abs=1e-4)
+    assert found.keys() == language_pairs(model).keys() and len(found) > 1
+    size = architecture.model.config.vocab_size
+    monkeypatch.setattr("simulst.models.huggingface.architectures.ENGLISH_VOCABULARY", size)
+    with pytest.raises(SimulstError, match="HuggingFace: the model can't tell which language is spoken"):
+        tells(model)
+    assert language_pairs(model) == {"en": ("en",)}
 
 
 def test_texts(ctranslate2_folder: Path, back: Path) -> None:
