@@ -86,7 +86,7 @@ def test_it_is_told_more_while_it_runs(tmp_path: Path) -> None:
     model: Any = cascade(tmp_path)[0]
     opened, translate = [], model._translate
     model._translate = lambda opening: opened.append(opening.background) or translate(opening)
-    stream: Any = open_stream(model, decoding(COMMITS[2]), "en", "es")
+    stream: Any = open_stream(model, decoding(COMMITS[0]), "en", "es")
     stream.push(speaker.audio(SAY)[:RATE])
     known = told("beam=haz; =ruido", text="A talk.", target_text="Una charla.")
     stream.tell(known)
