@@ -113,6 +113,7 @@ POLICIES: list[dict[str, Any]] = [
     {"commit": {"type": "hold", "n": 3}},
     {"commit": {"type": "local_agreement", "n": 2}},
     {"commit": {"type": "all"}, "stop": {"type": "align_att", "frames": 4, "layers": [-1]}},
+    {"commit": {"type": "hold", "n": 1}, "segment": {"type": "attention", "words": 1}},
 ]
 
 
@@ -126,7 +127,7 @@ def written(stream: Any) -> list[tuple[str, float]]:
     return [(word.text, word.delay_ms) for word in stream.emissions]
 
 
-@pytest.mark.parametrize("policy", POLICIES, ids=lambda policy: policy["commit"]["type"])
+@pytest.mark.parametrize("policy", POLICIES, ids=lambda policy: "-".join(one["type"] for one in policy.values()))
 def test_any_cut_of_the_audio_and_any_company(model: HuggingFace, policy: dict[str, Any]) -> None:
     """The words are those of a stream alone: for audio in any pieces, and in batches with others that join later."""
     talks = [noise(1.4), noise(2.2, 1), noise(1.4)]
@@ -274,6 +275,18 @@ def test_audio_beyond_the_window_slides(folders: dict[str, Path]) -> None:
     session._leave(session._audio.size, session._audio.size, session._evicted)
     session.extend(noise(2))
     assert found(session, session._evicted)[session.evicted :][:1] == session._between == session.spell(" ")
+
+
+def test_audio_leaves_that_the_kept_text_does_not_attend_to(folders: dict[str, Path]) -> None:
+    """The chat shows the last of what stays before the window, and nothing of what has been dropped."""
+    model: Any = load_model(folders["qwen3_asr"], threads=1, history=6)
+    stream = opened(model, POLICIES[-1])
+    session, left = stream.session, []
+    for second in range(9):
+        stream.push(noise(1, second))
+        left.append(session._offset)
+    assert any(0 < offset < 8 * 16000 for offset in left) and session.evicted > 0
+    assert session._hidden == session.evicted and session._previous() == ()
 
 
 CHATS = {
