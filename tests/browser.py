@@ -17,14 +17,16 @@ CHROMIUM = shutil.which("chromium") or ""
 
 
 @contextmanager
-def browser() -> Iterator[Any]:
-    """A browser (playwright's `Browser`); the test is skipped where there is none."""
+def browser(*arguments: str) -> Iterator[Any]:
+    """A browser (playwright's `Browser`); the test is skipped where there is none. arguments: more for Chromium."""
     api = pytest.importorskip("playwright.sync_api")
     if not CHROMIUM:
         pytest.skip("there is no Chromium; install Debian's package chromium")
     api.expect.set_options(timeout=1000 * HANGS)
     with api.sync_playwright() as playwright:
-        opened = playwright.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"], timeout=1000 * HANGS)
+        opened = playwright.chromium.launch(
+            executable_path=CHROMIUM, args=["--no-sandbox", *arguments], timeout=1000 * HANGS
+        )
         try:
             yield opened
         finally:

@@ -12,19 +12,22 @@ from simulst.streams.base import OpenStream
 
 @dataclass
 class Mark:
-    """How much of a channel somebody has been sent: the number of the stream, and of its words and times of speech."""
+    """How much of a channel somebody has been sent: the stream's number, and how many words, times and source words."""
 
     stream: int = -1
     words: int = 0
     spoken: int = 0
+    source: int = 0
 
 
 @dataclass
 class Channel:
     """The last stream of one client.
 
-    stream: its number. pair: its languages. words: text, ms of audio heard, and ms until it was written after that.
+    stream: its number. pair: its languages, of which the spoken one is `auto` until it is found. words: text, ms of
+        audio heard, and ms until it was written after that.
     spoken: first and last ms at which each word was spoken, as far as it is known.
+    source: words of the source text, if the model has one: text, and ms of audio heard.
     heard_ms: audio that has been decoded. computed_ms, waited_ms: computation, and waiting for other streams.
     sounds_like: the language that is heard, if it is hardly the one that was named; else empty.
     viewers: how many watch it. ended: whether the client has gone. changed: is set at the next change.
@@ -34,6 +37,7 @@ class Channel:
     pair: tuple[str, str] = ("", "")
     words: list[tuple[str, float, float]] = field(default_factory=list)
     spoken: list[tuple[float, float]] = field(default_factory=list)
+    source: list[tuple[str, float]] = field(default_factory=list)
     unstable: str = ""
     heard_ms: float = 0.0
     computed_ms: float = 0.0
@@ -46,7 +50,7 @@ class Channel:
     def begin(self, pair: tuple[str, str]) -> None:
         """Another stream begins."""
         self.stream, self.pair = self.stream + 1, pair
-        self.words, self.spoken, self.unstable = [], [], ""
+        self.words, self.spoken, self.source, self.unstable = [], [], [], ""
         self.heard_ms = self.computed_ms = self.waited_ms = 0.0
         self.sounds_like = ""
 
@@ -59,6 +63,9 @@ class Channel:
             for word in stream.emissions[len(self.words) :]
         ]
         self.spoken = list(stream.spoken_ms or ())
+        self.source += [(word.text, word.delay_ms) for word in (stream.source or ())[len(self.source) :]]
+        if stream.languages:
+            self.pair = stream.languages[-1][1], self.pair[1]
         self.unstable = stream.unstable_text
         self.sounds_like = stream.meter.sounds_like
 
@@ -70,14 +77,15 @@ class Channel:
     def since(self, mark: Mark) -> dict[str, Any]:
         """What is new since a mark, which moves on. A slow reader is sent the newest state, and no word twice."""
         if mark.stream != self.stream:
-            mark.stream, mark.words, mark.spoken = self.stream, 0, 0
-        words, spoken = self.words[mark.words :], self.spoken[mark.spoken :]
-        mark.words, mark.spoken = len(self.words), len(self.spoken)
+            mark.stream, mark.words, mark.spoken, mark.source = self.stream, 0, 0, 0
+        words, spoken, source = self.words[mark.words :], self.spoken[mark.spoken :], self.source[mark.source :]
+        mark.words, mark.spoken, mark.source = len(self.words), len(self.spoken), len(self.source)
         return {
             "stream": self.stream,
             "languages": self.pair,
             "words": words,
             "spoken": spoken,
+            "source": source,
             "unstable": self.unstable,
             "heard_ms": self.heard_ms,
             "computed_ms": self.computed_ms,

@@ -1,11 +1,13 @@
 """One client of our server: simulstream's messages, and a few of our own that only a client that asks receives.
 
-From the client, as JSON: `sample_rate`, `source_lang`, `target_lang`, `metrics_metadata`, then `end_of_stream`; audio
-as integers of 16 bits. To the client: `{"new": final words, "deleted": ""}`, then `{"end_of_processing": true}`.
+From the client, as JSON: `sample_rate`, `source_lang` (`auto`: it is found), `target_lang`, `metrics_metadata`, then
+`end_of_stream`; audio as integers of 16 bits. To the client: `{"new": final words, "deleted": ""}`, then
+`{"end_of_processing": true}`.
 
 Our own: `details: true` asks for the key `simulst` in answers (channel.py); `decoding` chooses settings (settings.py);
-`clear: true` drops a stream; `share: SECRET` asks for a viewer's link; `subtitles: srt|vtt` with `words` for a file of
-subtitles. `{"error": sentence}` tells what was wrong with a message, which is ignored.
+`terms`, `text` and `target_text` tell what is known of the speech, also while it runs; `clear: true` drops a stream;
+`share: SECRET` asks for a viewer's link; `subtitles: srt|vtt` with `words` and `source` for a file of subtitles.
+`{"error": sentence}` tells what was wrong with a message, which is ignored.
 """
 
 from __future__ import annotations
@@ -27,9 +29,10 @@ import soxr
 from pydantic import Field
 
 from simulst.audio.units import SAMPLE_RATE
-from simulst.background import NOTHING, Background
+from simulst.background import NOTHING, Background, told
 from simulst.config import Decoding
 from simulst.errors import SimulstError
+from simulst.languages import AUTO
 from simulst.models.base import language_pairs
 from simulst.needs import Need
 from simulst.opening import Opening
@@ -42,12 +45,13 @@ from simulst.session import Model
 from simulst.stream import Emission
 from simulst.streams import OpenStream, open_stream
 from simulst.streams.driver import DriverThread
-from simulst.subtitles import Layout, as_srt, as_vtt, cues_of, spoken_words, written_words
+from simulst.subtitles import Layout, as_srt, as_vtt, cues_of, spoken_words, with_source, written_words
 
 COLLECTED = 0.1  # seconds of audio that are pushed at once, at least
 ALIVE = 5.0  # seconds after which a client that asks for details hears something, however long a step computes
 PIECE = SAMPLE_RATE  # samples of a client that is behind that are pushed at once; then it gets the words
 TEXT = 1 << 20  # bytes of a message of text; a file of subtitles has its words in it
+TOLD = ("terms", "text", "target_text")  # what a client may say of its speech
 SECRET = re.compile(r"[0-9a-f]{32}")
 T = TypeVar("T")
 Send = Callable[[Mapping[str, Any]], Awaitable[None]]
@@ -65,6 +69,14 @@ class Word:
 
 
 @dataclass(frozen=True)
+class SourceWord:
+    """A word of the source text that a client wants to have in subtitles."""
+
+    text: Text
+    delay_ms: Ms
+
+
+@dataclass(frozen=True)
 class Message:
     """What a message of text may ask for; other keys are ignored, as simulstream does."""
 
@@ -75,10 +87,14 @@ class Message:
     end_of_stream: Any = None
     details: bool = False
     decoding: dict[str, Any] | None = None
+    terms: str | None = None
+    text: str | None = None
+    target_text: str | None = None
     clear: bool = False
     share: str | None = None
     subtitles: Literal["srt", "vtt"] | None = None
     words: Annotated[list[Word], Field(max_length=20_000)] = field(default_factory=list)
+    source: Annotated[list[SourceWord], Field(max_length=20_000)] = field(default_factory=list)
 
 
 @dataclass
@@ -104,15 +120,24 @@ class Service:
     settings: dict[str, dict[str, Any]] = field(default_factory=dict)
     dividing: asyncio.Lock = field(default_factory=asyncio.Lock)
 
-    def open(self, decoding: Decoding, pair: tuple[str, str], timed: bool = False) -> OpenStream:
-        """A new stream. Raises SimulstError: the model lacks these languages, or can't run the configuration."""
-        return open_stream(self.model, decoding, *pair, self.unit, background=self.background, timed=timed)
+    def open(
+        self, decoding: Decoding, pair: tuple[str, str], timed: bool = False, told: Background | None = None
+    ) -> OpenStream:
+        """A new stream. told: what its client says of it; None: nothing, what is known of all streams holds.
+
+        Raises SimulstError: the model lacks these languages, or can't run the configuration.
+        """
+        known = self.background if told is None else told
+        among = [source for source, targets in self.pairs.items() if source != AUTO and pair[1] in targets]
+        return open_stream(self.model, decoding, *pair, self.unit, background=known, timed=timed, among=among)
 
     def check(self) -> None:
         """Open a stream, and see what clients may choose. Raises SimulstError: it can't be opened."""
         pair = self.usual or next((source, targets[0]) for source, targets in self.pairs.items())
         self.open(self.decoding, pair)
-        self.settings = offered(self.decoding, Need.ATTENTION in self.model.session(Opening(*pair)).traits.gives)
+        named = [source for source in (pair[0], *self.pairs, *language_pairs(self.model)) if source != AUTO]
+        gives = self.model.session(Opening(named[0], pair[1])).traits.gives if named else frozenset()
+        self.settings = offered(self.decoding, Need.ATTENTION in gives)
 
 
 class Speaker:
@@ -177,11 +202,14 @@ class Speaker:
     def _forget(self) -> None:
         self._stream: OpenStream | None = None
         self._pair = self._service.usual
+        self._told: Background | None = None
+        self._logged = 0, 0  # languages that were found, and words of the source text
         self._rate = SAMPLE_RATE
         self._resampler: soxr.ResampleStream | None = None
         self._buffer = b""
         self._heard = 0  # samples
-        self._mark = Mark(self.channel.stream, len(self.channel.words), len(self.channel.spoken))
+        channel = self.channel
+        self._mark = Mark(channel.stream, len(channel.words), len(channel.spoken), len(channel.source))
         self._id = self._number()
 
     # ---- text ----
@@ -209,6 +237,12 @@ class Speaker:
             if self.speaks:
                 raise SimulstError("settings can't change within a stream; end it first.")
             self._decoding = chosen(self._service.decoding, self._service.settings, message.decoding)
+        said = {name: value for name in TOLD if (value := getattr(message, name)) is not None}
+        if said:
+            self._told = told(**said) if any(said.values()) else None
+            if self._stream is not None:
+                stream, known = self._stream, self._told or self._service.background
+                await self._while_alive(self._service.driver.call_async(lambda: stream.tell(known)))
         self._details = self._details or message.details
         if message.metrics_metadata is not None:
             self._log({"metadata": message.metrics_metadata})
@@ -292,7 +326,7 @@ class Speaker:
     async def _open(self) -> None:
         if self._pair is None:
             raise SimulstError("name source_lang and target_lang before the audio; this server has several.")
-        make = functools.partial(self._service.open, self._decoding, self._pair, self._details)
+        make = functools.partial(self._service.open, self._decoding, self._pair, self._details, self._told)
         self._stream = await self._while_alive(self._service.driver.call_async(make))
         self.channel.begin(self._pair)
 
@@ -326,14 +360,23 @@ class Speaker:
         begun, ended: seconds that the stream had computed before the push, and after it.
         """
         rows = [(delay_ms, list(words)) for delay_ms, words in itertools.groupby(new, lambda word: word.delay_ms)]
-        heard_ms = self._heard * 1000 / SAMPLE_RATE
-        if not rows or rows[-1][0] < heard_ms:
+        heard_ms, more = self._heard * 1000 / SAMPLE_RATE, self._more_to_log()
+        if not rows or more or rows[-1][0] < heard_ms:
             rows.append((heard_ms, []))
         for number, (delay_ms, words) in enumerate(rows, start=1):
             until = ended if number == len(rows) else (words[-1].elapsed_ms - delay_ms) / 1000
             audio = {"total_audio_processed": delay_ms / 1000, "computation_time": until - begun}
-            self._log({**audio, "generated_tokens": [word.text for word in words], "deleted_tokens": []})
+            tokens = {"generated_tokens": [word.text for word in words], "deleted_tokens": []}
+            self._log({**audio, **tokens, **(more if number == len(rows) else {})})
             begun = until
+
+    def _more_to_log(self) -> dict[str, Any]:
+        """What a row has besides: languages that were found, each with its ms, and words of the source text."""
+        assert self._stream is not None
+        languages, source = self._stream.languages, self._stream.source or ()
+        known, self._logged = self._logged, (len(languages), len(source))
+        more = {"languages": languages[known[0] :], "source_tokens": [word.text for word in source[known[1] :]]}
+        return {key: value for key, value in more.items() if value}
 
     def _log(self, row: dict[str, Any]) -> None:
         if self._service.log is not None:
@@ -386,8 +429,9 @@ async def _subtitles(service: Service, message: Message) -> dict[str, Any]:
         raise SimulstError("the words' times fall; send them in order.")
     known = len(spoken) == len(words)
     timed = spoken_words(emissions, spoken) if known else written_words(emissions, layout.reading_speed)
+    source = [Emission(word.text, word.delay_ms, word.delay_ms) for word in message.source]
     async with service.dividing:
-        cues = await _in_thread(lambda: cues_of(timed, layout))
+        cues = await _in_thread(lambda: with_source(cues_of(timed, layout), source, layout))
     text = as_srt(cues) if message.subtitles == "srt" else as_vtt(cues)
     return {"subtitles": message.subtitles, "times": "spoken" if known else "written", "text": text}
 
@@ -418,7 +462,11 @@ def pairs_of(
     known = language_pairs(model)
     if not known and not (sources and targets):
         raise SimulstError("the model does not tell its languages; give --source-lang and --target-lang.")
-    pairs = {source: targets or known.get(source, ()) for source in sources or known}
+    finds = AUTO in sources or (len(sources or known) > 1 and hasattr(model, "spoken_languages"))
+    every = {target for written in known.values() for target in written}
+    found = [target for target in sorted(every) if sum(target in written for written in known.values()) > 1]
+    offered = dict.fromkeys((*(sources or known), *((AUTO,) if finds else ())))
+    pairs = {source: targets or (tuple(found) if source == AUTO else known.get(source, ())) for source in offered}
     if lacking := [source for source, written in pairs.items() if not written]:
         raise SimulstError(f"the model does not hear '{lacking[0]}'; it hears {', '.join(known)}.")
     first = next(iter(pairs))

@@ -183,18 +183,25 @@ class AutoStream(Listening):
         best = max(known, key=known.__getitem__)
         self._asked += 1
         sure = known[best] >= asking.sure * sum(known.values())
-        language = self.languages[-1][1] if self.languages else ""
-        change = best != language and known[best] > asking.more_probable * known.get(language, 0.0)
+        if sure or self._asked >= asking.taken:
+            yield from self._take_answer(best, known, since, end)
+        if sure or self._asked == len(asking.voice):
+            self._since, self._voice = None, 0
+
+    def _take_answer(self, best: str, known: Mapping[str, float], since: int, end: int) -> Steps[None]:
+        """Begin with a language, or change to it if the one before is plainly wrong."""
         if self._part is None:
-            if sure or self._asked >= asking.taken:
-                yield from self._change(best, since, end)
-        elif change:
-            replay = self._settled and len(self.emissions) == self._written
-            if not replay:
-                yield from self._give(self._part, self._samples(end, end), finished=True)
-            yield from self._change(best, since if replay else end, end)
-        if sure or self._asked == len(asking.voice) or (change and language):
-            self._since, self._voice, self._written = None, 0, len(self.emissions)
+            yield from self._change(best, since, end)
+            return
+        language = self.languages[-1][1]
+        if best == language or known[best] <= self._asking.more_probable * known.get(language, 0.0):
+            return
+        if self._settled and len(self.emissions) == self._written:
+            yield from self._change(best, since, end)
+        else:
+            yield from self._give(self._part, self._samples(end, end), finished=True)
+            yield from self._change(best, end, end)
+            self._settled = False  # what comes before `end` is final
 
     def _change(self, language: str, begin: int, end: int) -> Steps[None]:
         """Open a stream in a language, and give it the audio from `begin` on."""
@@ -202,7 +209,10 @@ class AutoStream(Listening):
         self._skipped = self.skipped
         self.languages.append((begin_ms, language))
         logger.info("%.1f s: the language is '%s'.", begin_ms / 1000, language)
-        self._begin, self._part = begin, self._open_part(language, self.meter.part(("language", begin)), begin_ms)
+        self._begin, self._part = (
+            begin,
+            self._open_part(language, self.meter.part(("language", language, begin)), begin_ms),
+        )
         if self._told is not None:
             self._part.tell(self._told)
         yield from self._give(self._part, self._samples(begin, end))

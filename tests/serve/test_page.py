@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 import soundfile
 from browser import browser, obstacles, page_at
-from fake import FakeModel
+from fake import FakeModel, FakeSession, Loudness
 from waiting import closed
 
 pytest.importorskip("websockets")
@@ -19,6 +19,7 @@ pytest.importorskip("playwright")
 from playwright.sync_api import expect
 from sites import LA2, Running, noise, serving
 
+from simulst.background import told
 from simulst.config import parse_decoding
 from simulst.opening import Opening
 from simulst.serve import client
@@ -368,3 +369,60 @@ def test_colours_and_size_stay(chromium: Any, server: Running) -> None:
         larger = ready(page).locator("#text").evaluate("box => getComputedStyle(box).fontSize")
         assert float(larger[:-2]) == pytest.approx(1.2 * float(size[:-2]))
         assert page.get_by_role("button", name="Dark colours").get_attribute("aria-pressed") == "true"
+
+
+class Both(Telling):
+    """Finds that French is spoken, and writes a word of it each second."""
+
+    language_pairs = {"es": ("en", "es"), "fr": ("en", "fr")}  # noqa: RUF012
+    told: Any = None
+
+    def spoken_languages(self, samples: np.ndarray) -> dict[str, float]:
+        return {"fr": 1.0, "es": 0.0}
+
+    def session(self, opening: Opening | None = None) -> Any:
+        model = self
+
+        class Heard(FakeSession):
+            source_text = property(lambda self: [f" mot{second}" for second in range(self.length // 16000)])  # type: ignore[assignment]
+
+            def tell(self, background: Any) -> None:
+                model.told = background
+
+        assert opening is not None
+        self.told = opening.background
+        return Heard(FakeModel(unstable=0), opening)
+
+
+def test_the_language_found_terms_and_both_texts(
+    chromium: Any, recordings: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The page says which it is, tells terms at the start and later, shows what was said, and saves both."""
+    monkeypatch.setattr("simulst.streams.auto.start_of_stream", Loudness)
+    model, pairs = Both(), {**Both.language_pairs, "auto": ("en",)}
+    with (
+        serving(model, recordings=find_recordings(recordings), pairs=pairs, usual=None) as server,
+        page_at(chromium, server.page, viewport={"width": 1280, "height": 800}) as page,
+    ):
+        ready(page).select_option("#source", label="talk")
+        page.select_option("#from", label="Found by itself")
+        assert page.locator("#to").input_value() == "en"
+        page.fill("#terms", "perro=dog\nCafé")
+        page.fill("#about", "A talk.")
+        page.click("#start")
+        says(page, "Playing. The language is found after some seconds of speech.")
+        says(page, "Playing. The language is French.")
+        assert model.told == told("perro=dog; Café", target_text="A talk.")
+        page.fill("#terms", "gato=cat")
+        page.locator("#terms").blur()
+        to_the_end(page)
+        assert model.told == told("gato=cat", target_text="A talk.")
+        assert page.locator("#heard").inner_text() == "mot0 mot1"
+        assert page.locator("#heard").get_attribute("lang") == "fr" and obstacles(page) == []
+        text = shown(page)
+        for _ in range(2):  # a reload keeps both
+            srt = saved(page, "SRT")
+            assert "mot0 mot1" in srt and "".join(text.split()) in "".join(srt.split()).replace("mot0mot1", "")
+            page.reload()
+            assert shown(ready(page)) == text
+        assert page.locator("#heard").inner_text() == "mot0 mot1"

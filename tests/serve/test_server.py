@@ -21,7 +21,7 @@ import numpy as np
 import pytest
 import soundfile
 from click.testing import CliRunner
-from fake import FakeModel
+from fake import FakeModel, FakeSession, Loudness
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from waiting import HANGS, closed, until
@@ -31,10 +31,12 @@ from sites import LA2, PAIRS, answers, connect, noise, run, serving, speak
 from websockets.exceptions import ConnectionClosed, InvalidMessage, InvalidStatus
 
 from simulst.audio.read import load_audio
+from simulst.background import Background, told
 from simulst.commands.main import main
 from simulst.config import TYPES, parse_decoding
 from simulst.errors import SimulstError
 from simulst.log import read_log
+from simulst.opening import Opening
 from simulst.serve import client, connections
 from simulst.serve import server as module
 from simulst.serve.channel import link_of
@@ -44,7 +46,7 @@ from simulst.serve.server import Limits, find_recordings
 from simulst.serve.settings import COMMITS, chosen, offered
 from simulst.stream import Stream
 from simulst.streams import open_stream
-from simulst.subtitles import Layout, as_srt, cues_of, written_words
+from simulst.subtitles import Layout, as_srt, cues_of, with_source, written_words
 
 SECRET = "0123456789abcdef" * 2
 
@@ -436,6 +438,109 @@ def test_languages_that_a_model_tells() -> None:
     assert pairs_of(FakeModel(), ("es", "fr"), ("de",)) == ({"es": ("de",), "fr": ("de",)}, ("es", "de"))
     with pytest.raises(SimulstError, match="does not hear 'de'; it hears es, fr"):
         pairs_of(Telling(), ("de",), ())
+
+
+# ---- what a client says of its speech, and is told of it ----
+
+
+class Finds(FakeModel):
+    """Hears French, and writes down what it is told; a recogniser's words are as many as seconds."""
+
+    language_pairs = {"es": ("en", "es"), "fr": ("en", "fr")}  # noqa: RUF012
+
+    def spoken_languages(self, samples: np.ndarray) -> dict[str, float]:
+        return {"fr": 0.95, "es": 0.01}
+
+    def session(self, opening: Opening | None = None) -> Any:
+        session: Any = HearsWords(self, super().session(opening).opening)
+        self.sessions = [*getattr(self, "sessions", []), session]
+        return session
+
+
+class HearsWords(FakeSession):
+    @property
+    def source_text(self) -> list[str]:
+        return [f" mot{second}" for second in range(self.length // 16000)]
+
+
+def test_a_language_that_is_found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It is told and logged, as is the source text; both texts are put into subtitles."""
+    monkeypatch.setattr("simulst.streams.auto.start_of_stream", Loudness)
+    model = Finds()
+    pairs, usual = pairs_of(model, (), ())
+    assert pairs["auto"] == ("en",) and usual is None
+    assert pairs_of(model, ("auto", "fr"), ("en",)) == ({"auto": ("en",), "fr": ("en",)}, ("auto", "en"))
+    assert "auto" not in pairs_of(model, ("fr",), ())[0]
+
+    async def work() -> list[Any]:
+        async with connect(server.uri) as connection:
+            await connection.send(json.dumps({"details": True, "source_lang": "auto", "target_lang": "en"}))
+            for second in range(6):
+                await connection.send(noise(6)[32000 * second : 32000 * (second + 1)])
+            await connection.send(json.dumps({"end_of_stream": True}))
+            heard = [answer["simulst"] for answer in await answers(connection) if "simulst" in answer]
+            words, source = ([word for update in heard for word in update[key]] for key in ("words", "source"))
+            await connection.send(
+                json.dumps(
+                    {
+                        "subtitles": "srt",
+                        "words": [{"text": text, "delay_ms": delay} for text, delay, _ in words],
+                        "source": [{"text": text, "delay_ms": delay} for text, delay in source],
+                    }
+                )
+            )
+            return [heard, words, source, json.loads(await connection.recv())["text"]]
+
+    with (
+        contextlib.closing(Log(tmp_path / "log")) as log,
+        serving(model, pairs=pairs, usual=usual, log=log) as server,
+    ):
+        heard, words, source, srt = run(work)
+    assert [update["languages"][0] for update in heard][:: len(heard) - 1] == ["auto", "fr"]
+    stream = open_stream(Finds(), server.site.service.decoding, "auto", "en", among=("es", "fr"))
+    stream.push(np.frombuffer(noise(6), "<i2").astype(np.float32) / 2**15, finished=True)
+    assert [[text, delay] for text, delay, _ in words] == [[word.text, word.delay_ms] for word in stream.emissions]
+    assert source == [[word.text, word.delay_ms] for word in stream.source or ()] and len(source) == 6
+    assert srt == as_srt(with_source(cues_of(written_words(stream.emissions, 17.0)), stream.source or ()))
+    assert "mot5" in srt
+    rows = [json.loads(line) for line in (tmp_path / "log").read_text().splitlines()]
+    assert [found for row in rows for found in row.get("languages", [])] == [[0.0, "fr"]]
+    assert [word for row in rows for word in row.get("source_tokens", [])] == [text for text, _ in source]
+
+
+def test_terms_while_it_runs() -> None:
+    """They reach the session, before it and in its middle. Too many are refused in a sentence, and change nothing."""
+    model = Finds()
+
+    async def work() -> tuple[str, str]:
+        text, sent = "", 0
+
+        async def say(until: float) -> None:
+            nonlocal text, sent
+            await connection.send(noise(4.2)[sent : round(32000 * until)])
+            sent = round(32000 * until)
+            for _ in range(2):  # it is pushed in pieces of 1 s
+                text += json.loads(await connection.recv())["new"]
+
+        async with connect(server.uri) as connection:
+            await connection.send(json.dumps({"terms": "perro=dog\nCafé", "text": "Un texto."}))
+            await say(2)
+            assert model.sessions[-1].opening.background == told("perro=dog;Café", "Un texto.")
+            await connection.send(json.dumps({"terms": "word " * 100_000}))
+            error = json.loads(await connection.recv())["error"]
+            await connection.send(json.dumps({"terms": "gato=cat"}))
+            await say(4)
+            assert model.sessions[-1].opening.background == told("gato=cat")
+            await connection.send(json.dumps({"terms": ""}))
+            await connection.send(noise(4.2)[sent:])
+            await connection.send(json.dumps({"end_of_stream": True}))
+            return text + "".join(answer.get("new", "") for answer in await answers(connection)), error
+
+    known = Background("of all")
+    with serving(model, background=known) as server:
+        text, error = run(work)
+    assert error == "terms: 500000 characters are too many; give at most 4000."
+    assert text == translated(noise(4.2)).committed_text and model.sessions[-1].opening.background == known
 
 
 # ---- many clients ----

@@ -10,11 +10,12 @@ const DEAD = 20000;  // ms without a word of the server, which says something ev
 const NOTE = 5000;  // ms for which a note is shown
 const WINDOW = 10000;  // ms of the measures
 const MOST = { lag: 6, load: 1.3, wait: 1, behind: 6 };  // what fills a bar
+const AUTO = "auto";  // the language spoken is found by the model
 const COMMITS = { all: "all", hold: "hold n", local_agreement: "agreement", shared_prefix: "shared prefix" };
 const LABELS = { chunk_ms: "Chunk, ms", commit: "Commit", n: "n", frames: "AlignAtt frames" };
 
 const view = new URLSearchParams(location.search).get("view");
-const text = new Text($("text"), $("tip"), $("follow"), $("empty"));
+const text = new Text($("text"), $("heard"), $("tip"), $("follow"), $("empty"));
 const about = await (await fetch("about.json")).json();
 
 // ---- what the browser remembers ----
@@ -206,7 +207,7 @@ const session = {
       this.times = [];
       line.at = this.came;
       const languages = { source_lang: $("from").value, target_lang: $("to").value };
-      line.tell({ details: true, sample_rate: this.source.rate, decoding: chosenSettings(), ...languages });
+      line.tell({ details: true, sample_rate: this.source.rate, decoding: chosenSettings(), ...languages, ...known() });
     }
     this.sent += (samples.length / this.source.rate) * 1000;
     this.times.push([this.sent, this.came]);
@@ -351,15 +352,20 @@ function take(update) {
     ? update.words
     : update.words.map(([word, delay]) => [word, delay, now - session.sentAt(delay)]);
   text.add(words, update.spoken, update.unstable);
+  text.addSource(update.source, update.languages[0]);
   measures.take(update, now);
   $("viewers").textContent = update.viewers === 1 ? "1 viewer" : `${update.viewers} viewers`;
-  const remark = update.sounds_like
-    ? `It sounds like ${nameOf(update.sounds_like)}, not ${nameOf(update.languages[0])}: stop, and choose that under From.`
-    : "";
+  const remark = remarkOn(update);
   if (!view && remark !== session.remark) {
     session.remark = remark;
     if (session.phase === "running") session.sayRunning();
   }
+}
+
+function remarkOn({ sounds_like: other, languages: [spoken] }) {
+  if (spoken === AUTO) return "The language is found after some seconds of speech.";
+  if ($("from").value === AUTO) return `The language is ${nameOf(spoken)}.`;
+  return other ? `It sounds like ${nameOf(other)}, not ${nameOf(spoken)}: stop, and choose that under From.` : "";
 }
 
 const measures = {
@@ -443,7 +449,8 @@ function fillLanguages() {
   const from = Object.keys(about.languages);
   const known = [remembered("from"), about.usual?.[0]].find((code) => from.includes(code));
   if (!known) $("from").append(option("", "Choose…"));
-  $("from").append(...sorted(from).map((code) => option(code, nameOf(code))));
+  if (from.includes(AUTO)) $("from").append(option(AUTO, "Found by itself"));
+  $("from").append(...sorted(from.filter((code) => code !== AUTO)).map((code) => option(code, nameOf(code))));
   $("from").value = known ?? "";
   const change = () => {
     const spoken = $("from").value, to = about.languages[spoken] ?? [];
@@ -464,6 +471,12 @@ async function chosenSource() {
   const [file] = $("file").files;
   if (!file) throw new Error("Choose a file first.");
   return playerOfFile(file);
+}
+
+// What the speaker tells of the speech.
+function known() {
+  const field = $("from").value === $("to").value ? "text" : "target_text";
+  return { terms: $("terms").value, [field]: $("about").value };
 }
 
 // ---- settings ----
@@ -525,7 +538,7 @@ async function exportAs(kind) {
     const words = text.forSubtitles(measures.heard);
     const made = await new Promise((done, failed) => {
       line.asked.push({ done, failed });
-      line.tell({ subtitles: kind, words });
+      line.tell({ subtitles: kind, words, source: text.sourceForSubtitles });
     });
     save(`translation.${kind}`, made);
   } catch (error) {
@@ -601,6 +614,9 @@ $("controls").addEventListener("submit", (event) => {
   if (session.phase === "idle") session.start();
   else session.ended();
 });
+for (const field of [$("terms"), $("about")]) {
+  field.addEventListener("change", () => session.told && line.tell(known()));
+}
 $("pause").addEventListener("click", () => session.toggle());
 $("restart").addEventListener("click", () => session.start());
 $("share").addEventListener("click", share);

@@ -8,9 +8,10 @@ export class Text {
   // {text, delay, behind, spoken, begins, span}; ms; delay and spoken from the beginning of all streams; begins: the
   // language, in the first word of a paragraph
   words = [];
+  source = [];  // {text, delay} of the words that were said, if the server writes them
 
-  constructor(box, tip, follow, empty) {
-    Object.assign(this, { box, tip, follow, empty });
+  constructor(box, heard, tip, follow, empty) {
+    Object.assign(this, { box, heard, tip, follow, empty });
     this.unstable = document.createElement("span");
     this.unstable.className = "unstable";
     this.unstable.setAttribute("aria-hidden", "true");  // it changes too often to be read aloud
@@ -28,6 +29,9 @@ export class Text {
   clear() {
     this.hide();
     this.words = [];
+    this.source = [];
+    this.heard.hidden = true;
+    this.heard.replaceChildren();
     this.spans.clear();
     this.paragraph = null;
     this.box.replaceChildren();
@@ -75,6 +79,20 @@ export class Text {
     else this.follow.hidden = false;
   }
 
+  // words: [text, delay] of what was said in a language.
+  addSource(words, language) {
+    if (!words.length) return;
+    this.heard.hidden = false;
+    this.heard.lang = language;
+    const said = this.heard.lastElementChild ?? this.heard.appendChild(document.createElement("p"));
+    said.dir = RIGHT_TO_LEFT.has(language.split(/[-_]/)[0]) ? "rtl" : "auto";
+    for (const [text, delay] of words) {
+      said.append(this.source.length ? text : text.trimStart());
+      this.source.push({ text, delay: delay + this.offset });
+    }
+    this.heard.scrollTop = this.heard.scrollHeight;
+  }
+
   lag(word) { return word.spoken ? word.delay + word.behind - word.spoken[1] : null; }
 
   // With the grey words: they are what is known so far.
@@ -91,18 +109,24 @@ export class Text {
     return [...final, ...grey.map((text) => ({ text, delay_ms, spoken: final.every((word) => word.spoken) ? [end, end] : null }))];
   }
 
+  get sourceForSubtitles() { return this.source.map(({ text, delay }) => ({ text, delay_ms: delay })); }
+
   // What a reload of the page keeps.
   get kept() {
+    const { source } = this, { lang } = this.heard;
     const words = this.words.map(({ text, delay, behind, spoken, begins }) => ({ text, delay, behind, spoken, begins }));
-    return JSON.stringify(words);
+    return JSON.stringify({ words, source, lang });
   }
 
   restore(kept) {
-    for (const { text, delay, behind, spoken, begins } of JSON.parse(kept)) {
+    const { words, source, lang } = JSON.parse(kept);
+    for (const { text, delay, behind, spoken, begins } of words) {
       if (begins !== undefined) this.begin(begins, 0);
       this.add([[text, delay, behind]], [], "");
       this.words.at(-1).spoken = spoken;
     }
+    this.offset = 0;
+    this.addSource(source.map(({ text, delay }) => [text, delay]), lang);
   }
 
   atEnd() { return this.box.scrollHeight - this.box.scrollTop - this.box.clientHeight < 40; }

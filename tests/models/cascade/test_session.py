@@ -105,7 +105,9 @@ def test_source_text(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, say: str, 
     monkeypatch.setattr("simulst.streams.pauses.start_of_stream", Loudness)
     model = cascade(tmp_path, say=say)[0]
     how = replace(decoding(COMMITS[2], 1000), segment=Pause(0.3) if segment else Whole())
-    samples = np.tile(np.concatenate([0.1 + speaker.audio(say), np.zeros(RATE, np.float32)]), 2)
+    samples = 0.1 + speaker.audio(say)
+    if segment:
+        samples = np.tile(np.concatenate([samples, np.zeros(RATE, np.float32)]), 2)
     found = []
     for bounds in ([0, samples.size], sorted({0, *(cut for cut in cuts if cut < samples.size), samples.size})):
         stream = open_stream(model, how, "zh" if say != SAY else "en", "es")
