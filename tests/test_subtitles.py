@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import bisect
 import json
 import os
 import re
@@ -28,7 +29,7 @@ from simulst.opening import Opening
 from simulst.session import Traits
 from simulst.stream import Emission
 from simulst.streams import open_stream
-from simulst.subtitles import Cue, Layout, Word, as_srt, as_vtt, cues_of, width, written_words
+from simulst.subtitles import Cue, Layout, Word, as_srt, as_vtt, cues_of, width, with_source, written_words
 
 SPACED = st.text("abß,.!?“”(é-", min_size=1, max_size=12).map(" {}".format)
 LETTERS = st.sampled_from([*"你好世界あア。，！（a1", " a", "ก", "ิ"])
@@ -72,6 +73,26 @@ def test_cues_are_the_words_in_order_within_the_limits(words: list[Word], layout
         seconds = (cue.end_ms - cue.begin_ms) / 1000
         assert layout.shortest - 0.001 <= seconds <= layout.longest + 0.001
     assert all(cue.end_ms <= following.begin_ms for cue, following in pairwise(cues))
+
+
+@settings(deadline=None)
+@given(timed(), TEXTS, LAYOUTS, st.data())
+def test_both_texts(words: list[Word], heard: list[str], layout: Layout, data: st.DataObject) -> None:
+    """Each word of the source text stands once, in order, in the last cue that begins before the word was heard."""
+    cues = cues_of(words, layout)
+    delays = np.cumsum([data.draw(st.sampled_from([0, 0, 300, 2000])) for _ in heard])
+    source = [Emission(text, float(delay), 0.0) for text, delay in zip(heard, delays, strict=True)]
+    found = with_source(cues, source, layout)
+    assert [(cue.begin_ms, cue.end_ms, cue.lines[: len(own.lines)]) for cue, own in zip(found, cues, strict=True)] == [
+        (cue.begin_ms, cue.end_ms, cue.lines) for cue in cues
+    ]
+    begins = [cue.begin_ms for cue in cues]
+    for number, (cue, own) in enumerate(zip(found, cues, strict=True)):
+        belong = [max(0, bisect.bisect_right(begins, delay) - 1) == number for delay in delays]
+        text = "".join(word for word, here in zip(heard, belong, strict=True) if here)
+        lines = cue.lines[len(own.lines) :]
+        assert "".join("".join(lines).split()) == "".join(text.split())
+        assert all(width(line) <= layout.line_length or not DIVISIBLE.search(line) for line in lines)
 
 
 @given(TEXTS, st.data())
@@ -255,6 +276,31 @@ def test_subtitles_are_what_is_printed(place: Path, model: str) -> None:
     assert [(cue["begin_ms"], cue["end_ms"], "\n".join(cue["lines"])) for cue in found["cues"]] == cues
     for said in ("".join(text for _, _, text in cues), "".join(word["text"] for word in found["words"])):
         assert "".join(said.split()) == printed(result.stdout)
+
+
+class HeardSession(FakeSession):
+    @property
+    def source_text(self) -> list[str]:
+        return [f" palabra{second}" for second in range(self.length // RATE)]
+
+
+class HeardModel(FakeModel):
+    def session(self, opening: Opening | None = None) -> HeardSession:
+        return HeardSession(self, super().session(opening).opening)
+
+
+def test_both_texts_in_files(place: Path) -> None:
+    """Of a model that writes its source text; for others, it is said that there is none."""
+    result = translate("a.flac", "--both", "--srt", "x.srt", "--json", "x.json", model="test_subtitles:HeardModel")
+    assert result.exception is None and "--both" not in result.stderr
+    found = json.loads((place / "x.json").read_text())
+    assert [(word["text"], word["delay_ms"]) for word in found["source"]] == [
+        (f" palabra{second}", 1000 * second + 1000) for second in range(4)
+    ]
+    assert all(f"palabra{second}" in (place / "x.srt").read_text() for second in range(4))
+    result = translate("a.flac", "--both", "--srt", "y.srt", model="fake:FakeModel")
+    assert "--both: the model writes no source text" in result.stderr and read(place / "y.srt")
+    assert translate("a.flac", "--both").exit_code == 2
 
 
 @pytest.mark.parametrize("output", ["latin-1", "ascii", "a pipe that nobody reads", "closed"])
