@@ -66,6 +66,7 @@ REMEDIES = {
     ("search", Need.INCREMENTAL): "write 'search: {type: joint_beam}'",
     ("search", Need.STEPS): "write 'search: {type: beam}'",
     ("search", Need.LIBRARY_SEARCH): "write 'search: {type: joint_beam}'",
+    ("search", Need.DRAFT): "leave 'draft' out",
     ("search", Need.CTC): "write 'ctc_weight: 0.0' under search",
     ("commit", Need.END_TIMES): "write most_behind, which counts words",
     (

@@ -12,6 +12,7 @@ class Need(Enum):
     BLOCKS = "an encoder that works in blocks"
     STEPS = "a decoder that is driven token by token"
     INCREMENTAL = "a search that goes on from one block of speech to the next"
+    DRAFT = "a decoder that scores a draft of its text in one pass"
     KEPT_BEAM = "hypotheses that are kept from one block of speech to the next"
     LIBRARY_SEARCH = "the beam search of the model's own library"
     CTC = "a CTC layer for the translation"

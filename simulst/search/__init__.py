@@ -8,6 +8,7 @@ from dataclasses import dataclass, fields, replace
 from typing import Any, ClassVar, Literal
 
 from simulst.errors import SimulstError
+from simulst.hypotheses import Tokens
 from simulst.needs import Need
 from simulst.policy.base import Options
 
@@ -50,22 +51,29 @@ class BeamSearch(SearchOptions):
     length_penalty: scores are divided by the length to this power.
     no_repeat_ngram: forbid n-grams of this length from coming twice; 0: allow them.
     max_tokens_per_second: most tokens per second of speech. It prevents endless repetition.
+    draft: as in `JointBeamSearch`.
     """
 
     beam: int = 5
     length_penalty: float = 1.0
     no_repeat_ngram: int = 0
     max_tokens_per_second: float = TOKENS_PER_SECOND
+    draft: bool = False
 
-    needs = frozenset({Need.LIBRARY_SEARCH})
     short: ClassVar = {
         "beam": "beam",
         "length_penalty": "lp",
         "no_repeat_ngram": "ngram",
         "max_tokens_per_second": "tps",
+        "draft": "draft",
     }
 
+    @property
+    def needs(self) -> frozenset[Need]:
+        return frozenset({Need.LIBRARY_SEARCH} | ({Need.DRAFT} if self.draft else set()))
+
     def __post_init__(self) -> None:
+        _check_draft(self.draft, self.beam)
         if not 1 <= self.beam <= MOST_BEAM:
             raise SimulstError(f"search: beam is {self.beam}; give 1 (greedy search) to {MOST_BEAM}.")
         _check_ngram(self.no_repeat_ngram)
@@ -101,7 +109,7 @@ class JointOptions(SearchOptions):
     short: ClassVar = {
         **{"beam": "beam", "ctc_weight": "ctc", "length_bonus": "bonus", "max_length_ratio": "ratio"},
         **{"no_repeat_ngram": "ngram", "terms_bonus": "terms"},
-        **{"step_back": "back", "repetition": "rep", "final": "final"},
+        **{"step_back": "back", "repetition": "rep", "final": "final", "draft": "draft"},
     }
 
     @property
@@ -156,9 +164,21 @@ class JointBeamSearch(JointOptions):
         ("per_token"), <eos> included. CTranslate2's search divides by the length, too (length_penalty 1), but does not
         count <eos>. As there, a search that ranks by score per token ends once `beam` hypotheses have ended.
         Later ones would be longer and longer, and a text that repeats itself has the best score per token.
+    draft: whether what the last step found, and COMMIT held back, is scored on the new audio in one pass. Its tokens
+        are kept up to the first one that is not the best any more. It is for greedy search, whose words stay the same,
+        up to rounding, and has no effect where STOP goes by attention: such a step leaves no draft.
     """
 
     final: Literal["raw", "per_token"] = "raw"
+    draft: bool = False
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        _check_draft(self.draft, self.beam)
+
+    @property
+    def needs(self) -> frozenset[Need]:
+        return super().needs | ({Need.DRAFT} if self.draft else set())
 
     @property
     def per_token(self) -> bool:
@@ -228,6 +248,20 @@ class IBWBS(JointOptions):
         super().__post_init__()
         if self.step_back < 0:
             raise SimulstError(f"search: step_back is {self.step_back}; give 0 or more tokens (2 in the paper).")
+
+
+def draft_after(committed: Tokens, options: SearchOptions, last: Tokens) -> Tokens:
+    """What a search is given as a draft: what follows the committed tokens in the text that the last step found."""
+    wanted = isinstance(options, BeamSearch | JointBeamSearch) and options.draft
+    return last[len(committed) :] if wanted and last[: len(committed)] == committed else ()
+
+
+def _check_draft(draft: bool, beam: int) -> None:
+    if draft and beam > 1:
+        raise SimulstError(
+            f"search: draft is for greedy search, as a beam of {beam} would find other words with it; "
+            "write 'beam: 1', or leave 'draft' out."
+        )
 
 
 def _check_ngram(size: int) -> None:

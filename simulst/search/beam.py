@@ -60,7 +60,12 @@ class Decoder(Protocol):
         """Read one token of each hypothesis, (n,) → log p of the next token, (n, V), and the new state."""
 
     def prefill(self, tokens: Tensor, memory: Any, *, attention: bool = False) -> tuple[Tensor, Any]:
-        """Read several tokens of one hypothesis, (length,) → like `step`, with n = 1."""
+        """Read several tokens of one hypothesis, (length,) → like `step`, with n = 1.
+
+        A decoder whose session gives `Need.DRAFT` takes `draft`, too: the last tokens, of which each is to be compared
+        with the best one. So log p of what follows each of these and what is before them is returned, (draft + 1, V),
+        and states have `length` and `cut(length)`.
+        """
 
 
 class BatchDecoder(Decoder, Protocol):
@@ -78,13 +83,14 @@ class Read(NamedTuple):
 
     tokens: (m,) one token of each hypothesis, or several of one.
     state: the hypotheses' state; None: the tokens are those of one hypothesis, from <sos> on.
-    memory, attention: as in `Decoder.step`.
+    memory, attention: as in `Decoder.step`. draft: as in `Decoder.prefill`.
     """
 
     tokens: Tensor
     state: Any
     memory: Any
     attention: bool
+    draft: int = 0
 
 
 @dataclass(frozen=True)
@@ -144,6 +150,10 @@ class DecoderStep(Batchable):
             log_p, state = self.decoder.prefill(tokens[0], self.memory, attention=self.attention)
         else:
             log_p, state = self.decoder.step(tokens[:, 0], self.state, self.memory, attention=self.attention)
+        return self.chosen(log_p, state)
+
+    def chosen(self, log_p: Tensor, state: Any) -> NextTokens:
+        """The answer, from what the decoder answered: log p of all tokens (n, V), which may be changed."""
         if self.adjust:
             self.adjust(log_p)
         return NextTokens.of(log_p, state, self.count, self.eos)
@@ -178,6 +188,45 @@ class DecoderStep(Batchable):
             answers.append(NextTokens(*best, found.end[rows], state))
             start += size
         return answers
+
+
+@dataclass(frozen=True)
+class DraftStep:
+    """A call: the decoder reads a beginning, from <sos> on, and a draft of what follows.
+
+    tokens: (length,) both. draft: how many of them are the draft.
+    """
+
+    decoder: Any
+    tokens: Tensor
+    memory: Any
+    draft: int
+
+    def answer(self) -> tuple[Tensor, Any]:
+        """log p of the next token after the beginning and after each token of the draft, and the state at the end."""
+        log_p, state = self.decoder.prefill(self.tokens, self.memory, draft=self.draft)
+        return log_p, state
+
+
+@dataclass(frozen=True)
+class Scored:
+    """A draft that the decoder has read.
+
+    text: the beginning and the draft. begin: the length of the beginning. The others are as `DraftStep` answers.
+    """
+
+    text: Tokens
+    begin: int
+    log_p: Tensor
+    state: Any
+
+    def after(self, running: Running) -> tuple[Tensor, Any] | None:
+        """What the decoder answers to a hypothesis that follows the draft so far: log p (1, V), state."""
+        place = running.length - self.begin
+        if place >= len(self.log_p) or running.cut(running.length) != self.text[: running.length]:
+            return None
+        ahead = len(self.log_p) - 1 - place
+        return self.log_p[place : place + 1].clone(), self.state.cut(self.state.length - ahead)
 
 
 @dataclass(frozen=True)
@@ -269,6 +318,7 @@ class JointSearch:
         self.ctc: CTCPrefixScorer | None = None
         self._device = torch.device("cpu")
         self._forced: CTCPrefixes | None = None  # the prefix of the last `start`
+        self._draft: Tokens | Scored = ()  # of the same
         self.with_ctc = with_ctc or self.ctc_weight > 0
 
     def append(self, frames: Tensor, log_probs: Tensor | None = None) -> None:
@@ -292,17 +342,19 @@ class JointSearch:
         """The most tokens that a hypothesis may have."""
         return max(1, int(self.options.length_ratio * self.frames))
 
-    def start(self, prefix: Tokens, attention: np.ndarray | None = None) -> Running:
+    def start(self, prefix: Tokens, attention: np.ndarray | None = None, draft: Tokens = ()) -> Running:
         """Start from one hypothesis.
 
         prefix: its L tokens.
         attention: (L + 1,) the decoder's log probabilities, as in `Running`; None: zeros.
+        draft: the tokens that a greedy search may find next; see `JointBeamSearch`.
         """
         # The CTC prefix is extended from the last one. The decoder reads the prefix again each time: new frames change
         # its source attention, and with it the keys and values of all later layers.
         tokens = np.array([prefix], dtype=np.int64).reshape(1, len(prefix))
         if attention is None:
             attention = np.zeros(len(prefix) + 1)
+        self._draft = draft
         prefixes = self._forced = self.ctc.force(prefix, self._forced) if self.ctc else None
         running = Running(tokens, attention[None], self.decoder.start(), prefixes, np.zeros(1), starts=True)
         return replace(running, scores=self._scores(running))
@@ -332,7 +384,7 @@ class JointSearch:
         # If STOP needs only the tokens, it is asked before the decoder is called.
         if stop is not None and not needs & NEXT_STEP and stop.ends(BestHypothesis(self, running, given)):
             return None
-        next_tokens = yield self._step(running, needs)
+        next_tokens = yield from self._read(running, needs)
         if needs & NEXT_STEP and stop is not None and stop.ends(BestHypothesis(self, running, given, next_tokens)):
             return None
         return self._chosen(running, next_tokens)
@@ -375,6 +427,21 @@ class JointSearch:
     def _width(self) -> int:
         """How many candidates of each hypothesis are scored."""
         return int(PRE_BEAM * self.options.beam) if self.ctc else self.options.beam
+
+    def _read(self, running: Running, needs: frozenset[Need]) -> Steps[NextTokens]:
+        """What may come next, from the draft as long as the search follows it."""
+        step = self._step(running, needs)
+        if self._draft and running.starts and not step.attention:
+            assert isinstance(self._draft, tuple)
+            text = running.cut(running.length) + self._draft
+            tokens = torch.tensor([self.sos, *text], device=self._device)
+            answer = yield DraftStep(self.decoder, tokens, self.memory, len(self._draft))
+            self._draft = Scored(text, running.length, *answer)
+        known = self._draft.after(running) if isinstance(self._draft, Scored) else None
+        if known is not None:
+            return step.chosen(*known)
+        self._draft = ()
+        return (yield step)
 
     def _step(self, running: Running, needs: frozenset[Need]) -> DecoderStep:
         unread = running.tokens[:, -1:]
@@ -519,6 +586,7 @@ def joint_beam_search(
     attention: np.ndarray | None = None,
     results: int | None = None,
     give_up: Callable[[Running, list[Hypothesis]], bool] | None = None,
+    draft: Tokens = (),
 ) -> Steps[list[Hypothesis]]:
     """Find the best hypotheses that begin with `prefix`, over the frames of `search`.
 
@@ -527,6 +595,7 @@ def joint_beam_search(
     attention: the decoder's log probabilities of the prefix, see `JointSearch.start`.
     results: how many hypotheses are wanted; None: options.beam. The search ends once they are known.
     give_up: give_up(running, ended) is asked after each step. If it is true, the search ends without a result.
+    draft: what may follow the prefix; see `JointBeamSearch`.
     Returns: at most `results` hypotheses, best first, without <sos> and <eos>. Scores are conditional on the prefix. If
         options.per_token, they are per new token, <eos> included; if `attention` is known, those of the whole text per
         token. If nothing can follow the prefix (no frames, no room, too few frames for the prefix), or after
@@ -538,7 +607,7 @@ def joint_beam_search(
     room = search.room - len(prefix)
     if search.frames == 0 or room < 1:
         return [Hypothesis(prefix)]
-    running = search.start(prefix, attention)
+    running = search.start(prefix, attention, draft[: room - 1])
     if np.isneginf(running.scores[0]):
         return [Hypothesis(prefix)]
     given = float(running.scores[0])

@@ -72,6 +72,46 @@ def test_a_prefix_of_the_greedy_text_changes_nothing(seed: int, frames: int, ctc
         assert model.search(memory, options, whole[:length])[0].tokens == whole
 
 
+class Counted(CachedDecoder):
+    """A decoder that counts how often it reads."""
+
+    reads = 0
+
+    def read_together(self, reads: Any) -> Any:
+        self.reads += 1
+        return super().read_together(reads)
+
+
+@settings(max_examples=40)
+@given(
+    st.integers(0, 10**6),
+    st.integers(3, 20),
+    st.sampled_from([0.0, 0.3]),
+    st.sampled_from([0.0, 0.5]),
+    st.sampled_from([0, 2]),
+    st.sampled_from([None, 1, 4]),
+    st.data(),
+)
+def test_a_draft_changes_no_word(
+    seed: int, frames: int, ctc_weight: float, bonus: float, ngram: int, most: int | None, data: st.DataObject
+) -> None:
+    """Whatever the draft is: its right beginning is read at once, and the rest is as if there were none."""
+    model = Tiny(seed)
+    memory = model.memory(seed, frames)
+    options = JointBeamSearch(1, ctc_weight, bonus, no_repeat_ngram=ngram, draft=True)
+    prefix = tuple(data.draw(st.lists(st.integers(1, EOS - 1), max_size=3)))
+    alone, drafted = Counted(model.decoder), Counted(model.decoder)
+    expected = model.search(memory, options, prefix, most, decoder=alone)
+    found = expected[0].tokens[len(prefix) :]
+    right = data.draw(st.integers(0, len(found)))
+    draft = found[:right] + tuple(data.draw(st.lists(st.integers(1, EOS - 1), max_size=4)))
+    same = next((i for i, pair in enumerate(zip(draft, found, strict=False)) if pair[0] != pair[1]), right)
+    ours = model.search(memory, options, prefix, most, draft, drafted)
+    assert [h.tokens for h in ours] == [h.tokens for h in expected]
+    assert [h.score for h in ours] == pytest.approx([h.score for h in expected], abs=1e-4)
+    assert drafted.reads <= max(min(alone.reads, 1), alone.reads - same)
+
+
 def test_nothing_can_follow() -> None:
     model = Tiny(0)
     assert [h.tokens for h in model.search(model.memory(0, 0), JointBeamSearch(), (4, 5))] == [(4, 5)]

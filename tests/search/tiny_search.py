@@ -49,13 +49,20 @@ class Tiny:
         return torch.randn(frames, WIDTH, generator=torch.Generator().manual_seed(seed))
 
     def search(
-        self, memory: torch.Tensor, options: JointBeamSearch, prefix: Tokens = (), max_new: int | None = None
+        self,
+        memory: torch.Tensor,
+        options: JointBeamSearch,
+        prefix: Tokens = (),
+        max_new: int | None = None,
+        draft: Tokens = (),
+        decoder: CachedDecoder | None = None,
     ) -> Beam:
-        search = JointSearch(CachedDecoder(self.decoder), options, EOS, EOS)
+        search = JointSearch(decoder or CachedDecoder(self.decoder), options, EOS, EOS)
         if len(memory):
             with torch.no_grad():
                 search.append(memory, self.ctc.log_softmax(memory[None])[0])
-        return run_alone(joint_beam_search(search, prefix, opened(MaxTokens(max_new)) if max_new else None))
+        stop = opened(MaxTokens(max_new)) if max_new else None
+        return run_alone(joint_beam_search(search, prefix, stop, draft=draft))
 
     def espnet(self, memory: torch.Tensor, options: JointBeamSearch, max_length_ratio: float = 0.0) -> list[Any]:
         """Texts and scores as ESPnet's st_inference finds them."""

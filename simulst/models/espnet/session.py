@@ -21,7 +21,7 @@ from simulst.models.espnet.parts import Parts
 from simulst.needs import Need
 from simulst.opening import Opening
 from simulst.policy.stop import Stopping
-from simulst.search import BWBS, IBWBS, JointOptions, SearchOptions
+from simulst.search import BWBS, IBWBS, JointOptions, SearchOptions, draft_after
 from simulst.search.beam import JointSearch, joint_beam_search
 from simulst.search.blockwise import KeptSearch
 from simulst.search.terms import Terms, terms_of
@@ -61,11 +61,14 @@ class ESPnetSession(Session):
         self._searched = 0  # how many parts of the encoding it has
         self._kept = KeptSearch()
         self._evicted: Tokens = ()  # committed tokens that have left the window
+        self._last: Tokens = ()  # what the last step found
+        self._draft: Tokens = ()  # what this one takes of it
         self._seen = 0  # frames up to the last one of the last search, if there is a window
         gives = {Need.STEPS, Need.INCREMENTAL, Need.KEPT_BEAM, Need.ATTENTION}
         gives |= {Need.BLOCKS} if model.blockwise else set()
         gives |= {Need.CTC} if model.has_ctc else set()
         decoder = model.decoder
+        gives |= {Need.DRAFT} if isinstance(decoder, CachedDecoder) else set()
         self._decoder = Carried(decoder) if isinstance(decoder, RecurrentDecoder) else decoder
         layers, heads = decoder.attentions
         lagging = decoder.lagging if isinstance(decoder, CachedDecoder) else None
@@ -107,7 +110,11 @@ class ESPnetSession(Session):
         if not self._model.window_frames and self.length > LONG_SECONDS * self.traits.sample_rate:
             warn_of_long_streams(self._model.path, self._model.blockwise is not None)
         yield from self._encoding.encode()  # also before a search that is shared: each stream pays for its own encoding
-        return (yield from share_search(self.meter, self._window_key, self._found, committed, options, stop))
+        self._draft = draft_after(committed, options, self._last)
+        key = self._window_key and (self._window_key, self._draft)
+        found = yield from share_search(self.meter, key, self._found, committed, options, stop)
+        self._last = found.best
+        return found
 
     def _found(self, committed: Tokens, options: SearchOptions, stop: Stopping | None) -> Steps[Found]:
         assert isinstance(options, JointOptions)
@@ -125,7 +132,7 @@ class ESPnetSession(Session):
         yield from self._append_all(search)
         if isinstance(options, BWBS | IBWBS):
             return (yield from self._kept.step(search, options, committed, stop, self._encoding.final))
-        return Found((yield from joint_beam_search(search, committed, stop)))
+        return Found((yield from joint_beam_search(search, committed, stop, draft=self._draft)))
 
     def _search_blocks(
         self, encoding: BlockwiseEncoding, search: JointSearch, committed: Tokens, options: BWBS, stop: Stopping | None

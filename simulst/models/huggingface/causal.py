@@ -19,8 +19,10 @@ from simulst.models.huggingface.decoder import (
     SteppedDecoder,
     cache_of,
     cache_of_several,
+    last_logits,
     pairs_of,
     pairs_of_one,
+    read_last,
 )
 from simulst.policy.commit import common_prefix
 from simulst.search.beam import Read
@@ -74,10 +76,12 @@ class CausalDecoder(SteppedDecoder):
         return memory
 
     @torch.inference_mode()
-    def prefill(self, tokens: Tensor, memory: Memory, *, attention: bool = False) -> tuple[Tensor, State]:
+    def prefill(
+        self, tokens: Tensor, memory: Memory, *, attention: bool = False, draft: int = 0
+    ) -> tuple[Tensor, State]:
         """See `SteppedDecoder.prefill`. A text whose rows are wanted and not known is read again."""
         wanted = self._prompt + tuple(tokens.tolist()[1:])
-        known = min(len(common_prefix([wanted, memory.read])), len(wanted) - 1)  # of the last one, log p is wanted
+        known = min(len(common_prefix([wanted, memory.read])), len(wanted) - 1 - draft)  # log p of the last is wanted
         rows = memory.state.attention if attention else None
         if attention:
             assert self._wanted is not None
@@ -85,7 +89,8 @@ class CausalDecoder(SteppedDecoder):
             rows = rows[:, :, :count] if rows is not None and count > 0 else None
             known = known if rows is not None else min(known, self._wanted.first)
         state = replace(memory.state.cut(known), attention=rows)
-        log_p, state = self._read(tokens.new_tensor(wanted[known:])[None], state, memory, attention)
+        with read_last(1 + draft):
+            log_p, state = self._read(tokens.new_tensor(wanted[known:])[None], state, memory, attention)
         memory.read, memory.state = wanted, state
         return log_p, state
 
@@ -121,7 +126,7 @@ class CausalDecoder(SteppedDecoder):
     def _next(self, inputs: dict[str, Tensor], cache: Any, **options: Any) -> Tensor:
         """log p of what follows the tokens (n, m) → (n, V) float32. The cache gets their keys and values."""
         output = self._model(**inputs, past_key_values=cache, use_cache=True, return_dict=True, **options)
-        log_p = torch.log_softmax(output.logits[:, -1], -1, dtype=torch.float32)
+        log_p = torch.log_softmax(last_logits(output), -1, dtype=torch.float32)
         log_p[:, self.eos] = log_p[:, self._ends].logsumexp(-1)
         log_p[:, self._never] = -torch.inf
         return log_p

@@ -10,6 +10,7 @@ import functools
 import inspect
 from collections.abc import Callable, Hashable, Iterator, Sequence
 from contextlib import contextmanager
+from contextvars import ContextVar
 from dataclasses import dataclass
 from typing import Any
 
@@ -138,12 +139,19 @@ class SteppedDecoder:
         return self._read(tokens[:, None], state, memory, attention)
 
     @torch.inference_mode()
-    def prefill(self, tokens: Tensor, memory: Memory, *, attention: bool = False) -> tuple[Tensor, State]:
-        """Read a hypothesis at once, (length,), the first being <sos> → log p of the next (1, V) float32, state."""
+    def prefill(
+        self, tokens: Tensor, memory: Memory, *, attention: bool = False, draft: int = 0
+    ) -> tuple[Tensor, State]:
+        """Read a hypothesis at once, (length,), the first being <sos> → log p of the next (1, V) float32, state.
+
+        draft: how many of the last tokens are a draft; see `simulst.search.beam.Decoder`.
+        """
         wanted = self._prompt + tuple(tokens.tolist()[1:])
-        known = min(len(common_prefix([wanted, memory.read])), len(wanted) - 1)  # of the last one, log p is wanted
+        # Of the last ones, log p is wanted.
+        known = min(len(common_prefix([wanted, memory.read])), len(wanted) - 1 - draft)
         unread = tokens.new_tensor(wanted[known:])[None]
-        log_p, state = self._read(unread, memory.state.cut(known), memory, attention)
+        with read_last(1 + draft):
+            log_p, state = self._read(unread, memory.state.cut(known), memory, attention)
         memory.read, memory.state = wanted, state
         return log_p, state
 
@@ -190,16 +198,16 @@ class SteppedDecoder:
     def _read(self, tokens: Tensor, state: State, memory: Memory, attention: bool) -> tuple[Tensor, State]:
         """Read tokens (n, m) after a state of n hypotheses."""
         output = self._called(tokens, state, memory, attention)
-        log_p = self._log_p(output, first=state.length + tokens.shape[1] == len(self._prompt))
+        log_p = self._log_p(output, first=state.length + tokens.shape[1] - (_last.get() - 1) == len(self._prompt))
         seen = _stacked(output, len(memory))[..., -1, :] if attention else None
         return log_p, State(pairs_of(output.past_key_values.self_attention_cache), seen)
 
     def _log_p(self, output: Any, first: bool) -> Tensor:
-        """log p of the next tokens, (n, V) float32. first: whether they follow the prompt."""
-        logits = output.logits[:, -1].float()
+        """log p of the next tokens, (n, V) float32. first: whether they, or the first of a draft, follow the prompt."""
+        logits = last_logits(output).float()
         logits[:, self._never] = -torch.inf
         if first:
-            logits[:, self._never_first] = -torch.inf
+            logits[:1 if _last.get() > 1 else None, self._never_first] = -torch.inf
         return torch.log_softmax(logits, -1)  # over the tokens that may be written, as in CTranslate2
 
     def _called(self, tokens: Tensor, state: State, memory: Memory, attention: bool) -> Any:
@@ -228,9 +236,29 @@ class SteppedDecoder:
         )
 
 
+_last: ContextVar[int] = ContextVar("last", default=1)  # positions of one hypothesis whose logits are wanted
+
+
+@contextmanager
+def read_last(count: int) -> Iterator[None]:
+    """Have a model compute logits of so many positions."""
+    token = _last.set(count)
+    try:
+        yield
+    finally:
+        _last.reset(token)
+
+
 def read_last_only(model: Any) -> None:
     """Have a model compute logits of the last position alone: those of a long prefix would cost more than the rest."""
-    model.get_output_embeddings().register_forward_pre_hook(lambda module, inputs: (inputs[0][:, -1:], *inputs[1:]))
+    output = model.get_output_embeddings()
+    output.register_forward_pre_hook(lambda module, inputs: (inputs[0][:, -_last.get() :], *inputs[1:]))
+
+
+def last_logits(output: Any) -> Tensor:
+    """Of n hypotheses at the last position, or of a single one at the last positions of a draft, (n, V)."""
+    logits: Tensor = output.logits
+    return logits[:, -1] if _last.get() == 1 else logits[0, -_last.get() :]
 
 
 def sizes_of(model: Any) -> tuple[int, int]:

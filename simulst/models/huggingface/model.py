@@ -24,7 +24,15 @@ from simulst.needs import Need
 from simulst.opening import Opening
 from simulst.policy.context import HeadPairs
 from simulst.policy.stop import Stopping
-from simulst.search import BWBS, IBWBS, TOKENS_PER_SECOND, JointBeamSearch, JointOptions, SearchOptions
+from simulst.search import (
+    BWBS,
+    IBWBS,
+    TOKENS_PER_SECOND,
+    JointBeamSearch,
+    JointOptions,
+    SearchOptions,
+    draft_after,
+)
 from simulst.search.beam import JointSearch, joint_beam_search, mean_attention
 from simulst.search.blockwise import KeptSearch
 from simulst.search.loops import without_loops
@@ -32,7 +40,9 @@ from simulst.search.terms import Terms
 from simulst.session import Traits, share_search
 
 BEAM = 5
-GIVES = frozenset({Need.STEPS, Need.INCREMENTAL, Need.KEPT_BEAM, Need.ATTENTION, Need.END_TIMES, Need.LEAVING})
+GIVES = frozenset(
+    {Need.STEPS, Need.INCREMENTAL, Need.KEPT_BEAM, Need.ATTENTION, Need.END_TIMES, Need.LEAVING, Need.DRAFT}
+)
 MOST_SECONDS = 30.0  # of windows in a batch of the encoder; more take more time each on a CPU, whose caches are small
 
 
@@ -108,6 +118,8 @@ class HuggingFaceSession(WindowedSession):
         self.traits = Traits(GIVES, JointBeamSearch(beam=BEAM, ctc_weight=0.0), layers=layers, heads=heads)
         self._kept = KeptSearch()
         self._final = False
+        self._last: Tokens = ()  # what the last step found
+        self._draft: Tokens = ()  # what this one takes of it
         self._states: tuple[Hashable, Encoded] | None = None  # of the encoder, and of which audio they are
         self._terms: Terms | None = None
         # The last search, and over what and how it was.
@@ -142,7 +154,11 @@ class HuggingFaceSession(WindowedSession):
 
     def search(self, committed: Tokens, options: SearchOptions, stop: Stopping | None) -> Steps[Found]:
         yield from self._encode()  # also before a search that is shared: each stream pays for its own encoding
-        return (yield from share_search(self.meter, self.window_key, self._found, committed, options, stop))
+        self._draft = draft_after(committed, options, self._last)
+        key = self.window_key, self._draft
+        found = yield from share_search(self.meter, key, self._found, committed, options, stop)
+        self._last = found.best
+        return found
 
     def _found(self, committed: Tokens, options: SearchOptions, stop: Stopping | None) -> Steps[Found]:
         prefix = self._in_window(committed)
@@ -161,7 +177,7 @@ class HuggingFaceSession(WindowedSession):
             return (yield from self._kept.step(search, options, prefix, stop, self._final))
 
         def found(used: JointBeamSearch) -> Steps[Beam]:
-            return joint_beam_search(self._search_over(encoded, used), prefix, stop)
+            return joint_beam_search(self._search_over(encoded, used), prefix, stop, draft=self._draft)
 
         assert isinstance(options, JointBeamSearch)
         return Found((yield from without_loops(options, found, self.text, len(prefix))))

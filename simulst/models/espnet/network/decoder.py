@@ -64,6 +64,10 @@ class DecoderState:
         attention = None if self.attention is None else self.attention[:, rows]
         return DecoderState(self.slots, self.places[rows], attention)
 
+    def cut(self, length: int) -> DecoderState:
+        """The same hypotheses when they had read so many tokens."""
+        return DecoderState(self.slots, self.places[:, :length])
+
     def with_room(self, count: int) -> DecoderState:
         """The same hypotheses in a pool with room for `count` more tokens. A full pool is copied, not changed."""
         if self.slots.has_room(count):
@@ -156,18 +160,21 @@ class CachedDecoder:
         log_p, states = self.read_together([Read(tokens, state, memory, attention)])
         return log_p, states[0]
 
-    def prefill(self, tokens: Tensor, memory: Any, *, attention: bool = False) -> tuple[Tensor, DecoderState]:
+    def prefill(
+        self, tokens: Tensor, memory: Any, *, attention: bool = False, draft: int = 0
+    ) -> tuple[Tensor, DecoderState]:
         """Read a prefix at once. The result equals that of steps which read its tokens one by one.
 
         tokens: (length,) int64; the first one is <sos>.
         attention: as in `step`.
-        Returns: log p of the next token, (1, V) float32, and the state of one hypothesis.
+        draft: how many of the last tokens are a draft; see `simulst.search.beam.Decoder`.
+        Returns: log p of the next token, (1 + draft, V) float32, and the state of one hypothesis.
 
         Raises SimulstError: the memory or the prefix is empty.
         """
         if not len(tokens):
             raise SimulstError("a prefix needs at least one token, <sos>.")
-        log_p, states = self.read_together([Read(tokens, None, memory, attention)])
+        log_p, states = self.read_together([Read(tokens, None, memory, attention, draft)])
         return log_p, states[0]
 
     def together(self, tokens: int, state: DecoderState, memory: Any) -> Hashable:
@@ -184,7 +191,7 @@ class CachedDecoder:
         positions: list[int] = []
         ends: list[int] = []
         layers, heads = self.attentions
-        for tokens, state, memory, attention in reads:
+        for tokens, state, memory, attention, draft in reads:
             frames, first, rows, starts = len(memory), len(positions), tokens.shape[0], state is None
             if not frames:
                 raise SimulstError("the decoder has no encoder frames to attend to; append frames to the memory first.")
@@ -193,8 +200,8 @@ class CachedDecoder:
             places = torch.arange(slot, slot + rows, device=self._embedding.device)
             places = places[None] if starts else torch.cat([state.places, places[:, None]], 1)
             positions += range(rows) if starts else [state.length] * rows
-            ends += [first + rows - 1] if starts else range(first, first + rows)
-            seen = self._seen(rows, frames) if starts and rows > 1 else None
+            ends += range(first + rows - 1 - draft if starts else first, first + rows)
+            seen = self._seen(rows, frames, draft) if starts and rows > 1 else None
             weights = None
             if attention:
                 weights = self._embedding.new_empty(layers, len(places), heads, frames, dtype=torch.float32)
@@ -212,12 +219,12 @@ class CachedDecoder:
         states = [DecoderState(search.slots, search.places, search.weights) for search in searches]
         return torch.log_softmax(scores, -1, dtype=torch.float32), states
 
-    def _seen(self, tokens: int, frames: int) -> Tensor | None:
-        """(tokens, frames) which frames the tokens of a prefix see; None: all."""
+    def _seen(self, tokens: int, frames: int, draft: int) -> Tensor | None:
+        """(tokens, frames) which frames the tokens of a prefix and a draft see; None: all."""
         if self.lagging is None:
             return None
         seen = self.lagging.visible(tokens, frames, self._embedding.device)
-        seen[-1] = True
+        seen[-1 - draft :] = True
         return seen
 
     def _embed(self, tokens: Tensor, positions: list[int]) -> Rows:
