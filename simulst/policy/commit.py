@@ -138,18 +138,29 @@ class LocalAgreement(_Counted):
         recogniser less those that are committed, which drifts if one language has more words.
     most_behind_seconds: a word of that hypothesis is committed if so many seconds of source were read after it had been
         spoken, whether it is stable or not; 0: never. A model says when by its attention (Need.END_TIMES).
+    first: of how many tokens at the beginning of the text agreement is asked; once they are agreed upon, the newest
+        best hypothesis is committed as it is. It is for a STOP that ends the text where it is not sure, such as
+        AlignAtt. An offline model invents beginnings from little speech, and attends to that speech. 0: of all tokens.
     """
 
     n: int = 2
     most_behind: int = 0
     most_behind_seconds: float = 0.0
+    first: int = 0
 
-    label = "LA-{n}{bounds:-behind}"
+    label = "LA-{n}{beginning:-first}{bounds:-behind}"
 
     def __post_init__(self) -> None:
         super().__post_init__()
+        if self.first < 0:
+            raise SimulstError(f"commit: first is {self.first}; give a number of tokens, or 0 for all.")
         if self.most_behind < 0 or not 0 <= self.most_behind_seconds < math.inf:
             raise SimulstError("commit: most_behind and most_behind_seconds can't be negative; 0 is no bound.")
+
+    @property
+    def beginning(self) -> str:
+        """The tokens of which agreement is asked, for the label."""
+        return str(self.first) if self.first else ""
 
     @property
     def bounds(self) -> tuple[str, ...]:
@@ -176,7 +187,8 @@ class LocalAgreement(_Counted):
     def stable(self, beams: Sequence[Beam]) -> Tokens:
         if len(beams) < self.n:
             return ()
-        return common_prefix(_best(beam) for beam in beams[-self.n :])
+        agreed = common_prefix(_best(beam) for beam in beams[-self.n :])
+        return _best(beams[-1]) if 0 < self.first <= len(agreed) else agreed
 
 
 @dataclass(frozen=True)

@@ -33,7 +33,10 @@ def test_what_is_stable_by_definition(beams: list[Beam], n: int) -> None:
     assert All().stable(beams) == last
     assert Hold(n).stable(beams) == last[: max(0, len(last) - n)]
     enough = len(beams) >= n
-    assert LocalAgreement(n).stable(beams) == (common([one[0] for one in texts[-n:]]) if enough else ())
+    agreed = common([one[0] for one in texts[-n:]]) if enough else ()
+    assert LocalAgreement(n).stable(beams) == agreed
+    for first in range(1, 5):
+        assert LocalAgreement(n, first=first).stable(beams) == (last if len(agreed) >= first else agreed)
     assert SharedPrefix(n).stable(beams) == (common([text for one in texts[-n:] for text in one]) if enough else ())
 
 
@@ -42,6 +45,14 @@ def test_what_is_stable_by_definition(beams: list[Beam], n: int) -> None:
 def test_bad_n(kind: type, n: int) -> None:
     with pytest.raises(SimulstError, match=f"n is {n}; it must be at least 1"):
         kind(n)
+
+
+def test_agreement_on_the_beginning_alone() -> None:
+    """Its name, and a number that means nothing."""
+    commit = LocalAgreement(2, first=4, most_behind=3, whole_words=True)
+    assert (commit.label, commit.curve) == ("LA-2-first4-behind3w", "LA-n-first4-behind3w")
+    with pytest.raises(SimulstError, match="first is -1; give a number of tokens, or 0"):
+        LocalAgreement(2, first=-1)
 
 
 @pytest.mark.parametrize("inner", [All(), Hold(2), LocalAgreement(2), SharedPrefix(1)])
