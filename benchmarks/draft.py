@@ -44,7 +44,8 @@ def main(model: Path, data: Path, source_lang: str, target_lang: str, chunk: int
         steps += len(stream.reads)
         same += found[0] == found[1]
         print(f"{utterance.name}: {'same' if found[0] == found[1] else 'OTHER'} words", flush=True)
-    print(f"{steps} steps: {1000 * spent[False] / steps:.0f} ms without, {1000 * spent[True] / steps:.0f} ms with a draft")
+    without, drafted = (1000 * spent[draft] / steps for draft in (False, True))
+    print(f"{steps} steps: {without:.0f} ms without, {drafted:.0f} ms with a draft")
     print(f"same words and times in {same} of {limit}")
 
 

@@ -70,7 +70,7 @@ def test_words_and_times_are_those_without_a_draft(
 
 def test_who_has_no_draft(tmp_path: Path) -> None:
     """Beams, recurrent decoders, and CTranslate2, which reads forced tokens one by one."""
-    with pytest.raises(SimulstError, match="draft is for greedy search.*beam of 5"):
+    with pytest.raises(SimulstError, match=r"draft is for greedy search.*beam of 5"):
         emitted(None, "es", "en", beam=5, draft=True)
     tiny_espnet.write(tmp_path / "rnn", **tiny_espnet.VGG_BLSTM)
     tiny_whisper.write(tmp_path / "whisper", eos=6)
@@ -80,5 +80,5 @@ def test_who_has_no_draft(tmp_path: Path) -> None:
     ):
         parts = {"read": {"type": "chunk", "ms": 300}, "commit": {"type": "all"}}
         decoding = parse_decoding({**parts, "search": {**search, "beam": 1, "draft": True}}, "test")
-        with pytest.raises(SimulstError, match="scores a draft of its text in one pass.*leave 'draft' out"):
+        with pytest.raises(SimulstError, match=r"scores a draft of its text in one pass.*leave 'draft' out"):
             open_stream(load_model(str(tmp_path / folder), 1), decoding, "en", target)
