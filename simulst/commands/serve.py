@@ -36,6 +36,7 @@ from simulst.errors import SimulstError
 @click.option("--seconds", default=14400.0, show_default=True, type=Positive(), help="Longest stream.")
 @click.option("--idle", default=300.0, show_default=True, type=Positive(), help="Seconds that a client may be silent.")
 @click.option("--message", default=1.0, show_default=True, type=Positive(), help="Largest message, in MiB.")
+@click.option("--upload", default=512.0, show_default=True, type=Positive(), help="Largest file of a client, in MiB.")
 @click.option("--log", type=PATH, help="Add words and times to this file, as simulstream's log [default: none].")
 @context_options
 def serve(
@@ -54,6 +55,7 @@ def serve(
     seconds: float,
     idle: float,
     message: float,
+    upload: float,
     log: Path | None,
     model_options: tuple[str, ...],
     unit: str | None,
@@ -61,7 +63,8 @@ def serve(
 ) -> None:
     """Serve a page that translates a microphone, files or recordings.
 
-    Clients of simulstream's WebSocket server can use the same address. Ctrl-C or TERM ends all streams properly.
+    Clients of simulstream's WebSocket server and of OpenAI's interfaces (under /v1) can use the same address. Ctrl-C or
+    TERM ends all streams properly.
     """
     if key is not None and certificate is None:
         raise click.UsageError("--key: give its --certificate, too.")
@@ -93,7 +96,7 @@ def serve(
         pairs, usual = pairs_of(loaded, source_lang or (), target_lang or ())
         service = Service(loaded, configuration, pairs, usual, unit or "", known, seconds, opened)
         service.check()
-        limits = Limits(clients, viewers, idle, int(message * 2**20))
+        limits = Limits(clients, viewers, idle, int(message * 2**20), int(upload * 2**20))
         site = Site(service, Path(model).name, limits, found, allow_host)
 
         def tell(number: int) -> None:

@@ -45,7 +45,8 @@ from simulst.session import Model
 from simulst.stream import Emission
 from simulst.streams import OpenStream, open_stream
 from simulst.streams.driver import DriverThread
-from simulst.subtitles import Layout, as_srt, as_vtt, cues_of, spoken_words, with_source, written_words
+from simulst.subtitles import Cue, Layout, as_srt, as_vtt, cues_of, spoken_words, with_source, written_words
+from simulst.subtitles import Word as TimedWord
 
 COLLECTED = 0.1  # seconds of audio that are pushed at once, at least
 ALIVE = 5.0  # seconds after which a client that asks for details hears something, however long a step computes
@@ -152,6 +153,7 @@ class Speaker:
         self._link = ""
         self._details = False
         self._decoding = service.decoding
+        self._rate = SAMPLE_RATE
         self._forget()
 
     async def take(self, message: str | bytes, more: bool = False) -> None:
@@ -160,9 +162,46 @@ class Speaker:
             await self._audio(message, more)
             return
         try:
-            await self._text(message)
-        except _Wrong as error:
-            await self._send({"error": str(error)})
+            content = content_of(message)
+            if "end_of_stream" not in content:
+                await self.ask(_message(content))
+                return
+        except SimulstError as error:
+            await self.wrong(str(error))
+            return
+        await self.end()
+
+    async def wrong(self, sentence: str) -> None:
+        """Tell the client what is wrong."""
+        await self._send({"error": sentence})
+
+    async def ask(self, message: Message) -> None:
+        """Do what a message of text asks for. Raises SimulstError: it can't be, and nothing has changed."""
+        if message.clear:
+            self._forget()
+        if message.sample_rate is not None:
+            check_sent(b"", message.sample_rate, whole=False)
+            if self.speaks and message.sample_rate != self._rate:
+                raise SimulstError("the sample rate can't change within a stream; end it first.")
+            self._rate = message.sample_rate
+        self._choose_languages(message.source_lang, message.target_lang)
+        if message.decoding is not None:
+            if self.speaks:
+                raise SimulstError("settings can't change within a stream; end it first.")
+            self._decoding = chosen(self._service.decoding, self._service.settings, message.decoding)
+        said = {name: value for name in TOLD if (value := getattr(message, name)) is not None}
+        if said:
+            self._told = told(**said) if any(said.values()) else None
+            if self._stream is not None:
+                stream, known = self._stream, self._told or self._service.background
+                await self._while_alive(self._service.driver.call_async(lambda: stream.tell(known)))
+        self._details = self._details or message.details
+        if message.metrics_metadata is not None:
+            self._log({"metadata": message.metrics_metadata})
+        if message.share is not None:
+            await self._share(message.share)
+        if message.subtitles is not None:
+            await self._send(await self._while_alive(_subtitles(self._service, message)))
 
     @property
     def speaks(self) -> bool:
@@ -183,7 +222,7 @@ class Speaker:
                 await self._answer(0)
         except SimulstError as wrong:
             error = wrong
-            await self._send({"error": str(wrong)})
+            await self.wrong(str(wrong))
         await self._send({"end_of_processing": True})
         self._forget()
         if error is not None:
@@ -213,43 +252,6 @@ class Speaker:
         self._id = self._number()
 
     # ---- text ----
-
-    async def _text(self, text: str) -> None:
-        content = _content(text)
-        if "end_of_stream" in content:
-            await self.end()
-            return
-        try:
-            await self._ask(_message(content))
-        except SimulstError as error:
-            raise _Wrong(str(error)) from error
-
-    async def _ask(self, message: Message) -> None:
-        if message.clear:
-            self._forget()
-        if message.sample_rate is not None:
-            check_sent(b"", message.sample_rate, whole=False)
-            if self.speaks and message.sample_rate != self._rate:
-                raise SimulstError("the sample rate can't change within a stream; end it first.")
-            self._rate = message.sample_rate
-        self._choose_languages(message.source_lang, message.target_lang)
-        if message.decoding is not None:
-            if self.speaks:
-                raise SimulstError("settings can't change within a stream; end it first.")
-            self._decoding = chosen(self._service.decoding, self._service.settings, message.decoding)
-        said = {name: value for name in TOLD if (value := getattr(message, name)) is not None}
-        if said:
-            self._told = told(**said) if any(said.values()) else None
-            if self._stream is not None:
-                stream, known = self._stream, self._told or self._service.background
-                await self._while_alive(self._service.driver.call_async(lambda: stream.tell(known)))
-        self._details = self._details or message.details
-        if message.metrics_metadata is not None:
-            self._log({"metadata": message.metrics_metadata})
-        if message.share is not None:
-            await self._share(message.share)
-        if message.subtitles is not None:
-            await self._send(await self._while_alive(_subtitles(self._service, message)))
 
     def _choose_languages(self, source: str | None, target: str | None) -> None:
         if source is None and target is None:
@@ -383,19 +385,16 @@ class Speaker:
             self._service.log.write({"id": self._id, **row})
 
 
-class _Wrong(Exception):
-    """What is wrong with a message of text, which is ignored."""
-
-
-def _content(text: str) -> dict[str, Any]:
+def content_of(text: str) -> dict[str, Any]:
+    """The object of a message of text. Raises SimulstError: it has none."""
     if len(text) > TEXT:
-        raise _Wrong(f"a message of text has more than {TEXT} characters; send less at once.")
+        raise SimulstError(f"a message of text has more than {TEXT} characters; send less at once.")
     try:
         content = json.loads(text)
     except (ValueError, RecursionError) as error:
-        raise _Wrong("a message of text is no JSON.") from error
+        raise SimulstError("a message of text is no JSON.") from error
     if not isinstance(content, dict):
-        raise _Wrong("a message of text is no object of JSON.")
+        raise SimulstError("a message of text is no object of JSON.")
     return content
 
 
@@ -403,23 +402,36 @@ def _message(content: dict[str, Any]) -> Message:
     try:
         return read_fields(Message, content, "your message", "correct it")
     except (SimulstError, RecursionError) as error:
-        raise _Wrong(str(error)[:500]) from error
+        raise SimulstError(str(error)[:500]) from error
 
 
 async def answer_of_viewer(service: Service, message: str | bytes) -> dict[str, Any]:
     """What is sent to a viewer, who may ask for subtitles alone."""
     try:
-        asked = _message(_content(message)) if isinstance(message, str) else Message()
+        asked = _message(content_of(message)) if isinstance(message, str) else Message()
         if asked.subtitles is None:
-            raise _Wrong("viewers may ask for subtitles alone.")
+            raise SimulstError("viewers may ask for subtitles alone.")
         return await _subtitles(service, asked)
-    except (_Wrong, SimulstError) as error:
+    except SimulstError as error:
         return {"error": str(error)}
 
 
 async def _subtitles(service: Service, message: Message) -> dict[str, Any]:
     """A file of the words of a message. Raises SimulstError: their times fall."""
-    words, layout = message.words, Layout()
+    _, cues = await cues_for(service, message.words, message.source)
+    text = as_srt(cues) if message.subtitles == "srt" else as_vtt(cues)
+    times = "spoken" if all(word.spoken for word in message.words) else "written"
+    return {"subtitles": message.subtitles, "times": times, "text": text}
+
+
+async def cues_for(
+    service: Service, words: Sequence[Word], source: Sequence[SourceWord] = ()
+) -> tuple[list[TimedWord], list[Cue]]:
+    """Words with times, spoken if all are known and else written, and their subtitles. source: above them.
+
+    Raises SimulstError: their times fall.
+    """
+    layout = Layout()
     emissions = [Emission(word.text, word.delay_ms, word.delay_ms) for word in words]
     if any(later.delay_ms < word.delay_ms for word, later in itertools.pairwise(words)):
         raise SimulstError("the words' delays fall; send them in order.")
@@ -429,11 +441,9 @@ async def _subtitles(service: Service, message: Message) -> dict[str, Any]:
         raise SimulstError("the words' times fall; send them in order.")
     known = len(spoken) == len(words)
     timed = spoken_words(emissions, spoken) if known else written_words(emissions, layout.reading_speed)
-    source = [Emission(word.text, word.delay_ms, word.delay_ms) for word in message.source]
+    said = [Emission(word.text, word.delay_ms, word.delay_ms) for word in source]
     async with service.dividing:
-        cues = await _in_thread(lambda: with_source(cues_of(timed, layout), source, layout))
-    text = as_srt(cues) if message.subtitles == "srt" else as_vtt(cues)
-    return {"subtitles": message.subtitles, "times": "spoken" if known else "written", "text": text}
+        return timed, await _in_thread(lambda: with_source(cues_of(timed, layout), said, layout))
 
 
 async def _in_thread(function: Callable[[], T]) -> T:

@@ -9,7 +9,7 @@ import json
 import logging
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterator
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Protocol
 
 from aiohttp import WSMsgType, web
 
@@ -17,21 +17,66 @@ from simulst.errors import SimulstError
 
 logger = logging.getLogger(__name__)
 
+HEADERS = {
+    "Content-Security-Policy": "default-src 'none'; frame-ancestors 'none'",
+    "Permissions-Policy": "microphone=(self), display-capture=(self), camera=(), geolocation=()",
+    "X-Content-Type-Options": "nosniff",
+    "Referrer-Policy": "no-referrer",
+    "Cross-Origin-Opener-Policy": "same-origin",
+    "Cross-Origin-Resource-Policy": "same-origin",
+    "Cache-Control": "no-store",
+    "Server": "simulst",
+}
+PROTOCOLS = ("simulst", "realtime")  # of WebSockets: ours, and OpenAI's
 STALLS = 30.0  # seconds after which a client that does not take its words is left
 
 
 @dataclass(frozen=True)
 class Limits:
-    """clients, viewers: connections at once. idle: seconds without a message. message: bytes of one."""
+    """clients, viewers: connections at once. idle: seconds without a message. message, upload: bytes of one, and of a
+    file.
+    """
 
     clients: int = 8
     viewers: int = 100
     idle: float = 300.0
     message: int = 1 << 20
+    upload: int = 512 << 20
 
 
-class Full(SimulstError):
+class Refusal(SimulstError):
+    """What a client may not have. status: HTTP's number for it."""
+
+    def __init__(self, status: int, sentence: str) -> None:
+        super().__init__(sentence)
+        self.status = status
+
+
+class Full(Refusal):
     """All places are taken."""
+
+    def __init__(self, places: str) -> None:
+        super().__init__(429, f"all {places} are taken; try again later")
+
+
+class Client(Protocol):
+    """What is done with a client's messages. Raises SimulstError, from `take` and `end`: the connection is closed."""
+
+    @property
+    def speaks(self) -> bool:
+        """Whether a stream has begun and not ended."""
+
+    async def take(self, message: str | bytes, more: bool) -> None:
+        """Take a message in, and answer it. more: the next one is there already."""
+
+    async def end(self) -> None:
+        """End its stream: send the last words."""
+
+    async def wrong(self, sentence: str) -> None:
+        """Tell the client what is wrong."""
+
+    def leave(self) -> None:
+        """The client has gone."""
 
 
 @dataclass
@@ -51,18 +96,36 @@ class Connections:
     def speaker(self) -> Iterator[None]:
         """The place of a client that sends audio. Raises Full."""
         if self.speakers >= self.limits.clients:
-            raise Full(f"all {self.limits.clients} places are taken; try again later")
+            raise Full(f"{self.limits.clients} places")
         self.speakers += 1
         try:
             yield
         finally:
             self.speakers -= 1
 
+    async def converse(self, socket: Socket, client: Client) -> None:
+        """Give a client what comes, until one of both ends, and close the connection. Raises Full."""
+        with self.speaker():
+            try:
+                async with contextlib.aclosing(socket.messages()) as messages:
+                    async for message, more in messages:
+                        await client.take(message, more)
+                if client.speaks:
+                    await client.end()
+                ends = self.stopping.is_set()
+                code, reason = (1001, "the server ends") if ends else (1008, "nothing came for a while")
+            except SimulstError as error:
+                code, reason = 1008, str(error)
+                await client.wrong(reason)
+            finally:
+                client.leave()
+        await socket.close(code, reason)
+
     @contextlib.contextmanager
     def viewer(self) -> Iterator[None]:
         """The place of one who watches. Raises Full."""
         if self.viewers >= self.limits.viewers:
-            raise Full(f"all {self.limits.viewers} viewers' places are taken; try again later")
+            raise Full(f"{self.limits.viewers} viewers' places")
         self.viewers += 1
         try:
             yield
@@ -92,7 +155,7 @@ class Socket:
 
     def __init__(self, connections: Connections) -> None:
         self._limits, self._stopping = connections.limits, connections.stopping
-        self.answer = web.WebSocketResponse(compress=False, max_msg_size=self._limits.message)
+        self.answer = web.WebSocketResponse(protocols=PROTOCOLS, compress=False, max_msg_size=self._limits.message)
 
     async def send(self, message: Any) -> None:
         """Send a message as JSON."""
@@ -143,3 +206,19 @@ async def left(receiving: asyncio.Task[Any]) -> None:
     await asyncio.wait({receiving})
     if not receiving.cancelled():
         receiving.exception()
+
+
+def dressed(answer: web.StreamResponse) -> web.StreamResponse:
+    """An answer with the headers of all; the connection ends with it."""
+    if not answer.prepared:
+        answer.headers.update({**HEADERS, **answer.headers})
+        answer.force_close()
+    return answer
+
+
+def told(error: Exception) -> tuple[int, str]:
+    """HTTP's number, and a sentence, for what is wrong with a request; the log has what nobody has foreseen."""
+    if isinstance(error, SimulstError):
+        return error.status if isinstance(error, Refusal) else 400, str(error)
+    logger.error("a request failed; the others go on", exc_info=error)
+    return 500, "the server failed; its log says how."

@@ -30,7 +30,8 @@ from simulst.audio.read import as_int16, load_audio, seconds_of
 from simulst.errors import SimulstError
 from simulst.serve.channel import Channel, Mark
 from simulst.serve.client import ALIVE, Service, Speaker, answer_of_viewer
-from simulst.serve.connections import Connections, Limits, Socket, left
+from simulst.serve.connections import Connections, Limits, Refusal, Socket, dressed, left, told
+from simulst.serve.openai import OpenAI, error_of
 
 logger = logging.getLogger(__name__)
 
@@ -42,16 +43,6 @@ PAGE = {
     "/audio.js": ("audio.js", "text/javascript"),
     "/capture.js": ("capture.js", "text/javascript"),
     "/icon.svg": ("icon.svg", "image/svg+xml"),
-}
-HEADERS = {
-    "Content-Security-Policy": "default-src 'none'; frame-ancestors 'none'",
-    "Permissions-Policy": "microphone=(self), camera=(), geolocation=()",
-    "X-Content-Type-Options": "nosniff",
-    "Referrer-Policy": "no-referrer",
-    "Cross-Origin-Opener-Policy": "same-origin",
-    "Cross-Origin-Resource-Policy": "same-origin",
-    "Cache-Control": "no-store",
-    "Server": "simulst",
 }
 PAGES = (  # host: to which the page may connect; some browsers do not take 'self' for WebSockets
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; media-src 'self' blob:; "
@@ -81,6 +72,7 @@ class Site:
 
     def __post_init__(self) -> None:
         self.connections = Connections(self.limits)
+        self._more = OpenAI(self.service, self.connections, self.title).handlers()
         folder = importlib.resources.files("simulst.serve") / "page"
         self._files = {place: ((folder / name).read_bytes(), kind) for place, (name, kind) in PAGE.items()}
         about = {
@@ -127,32 +119,39 @@ class Site:
         task.add_done_callback(self._handlers.discard)
         try:
             self._check(request)
-            return _dressed(await self._answer(request))
-        except web.HTTPException as refusal:
-            _dressed(refusal)
+            return dressed(await self._answer(request))
+        except web.HTTPException as refusal:  # of a handshake that is none
+            status, sentence = refusal.status, "ask for a WebSocket as RFC 6455 says."
+        except (ConnectionError, TimeoutError):  # the client has gone, or does not take its answer
+            if request.transport is not None:
+                request.transport.abort()
             raise
-        except Exception:
-            logger.exception("a request failed; the others go on")
-            return _dressed(web.Response(status=500, text="the server failed; its log says how.\n"))
+        except Exception as error:
+            status, sentence = told(error)
+        if request.raw_path.startswith("/v1/"):
+            return dressed(web.json_response(error_of(status, sentence), status=status))
+        return dressed(web.Response(status=status, text=f"{sentence}\n"))
 
     def _check(self, request: web.BaseRequest) -> None:
         """Refuse pages of other servers: by another name than this server's, or from another origin."""
         host = request.headers.getall("Host", [])
         if len(host) != 1 or not self._is_ours(host[0]):
-            sentence = "this server is not known by that name; give the name by --allow-host.\n"
-            raise self._refusal(web.HTTPMisdirectedRequest, "Host", host, sentence)
+            sentence = "this server is not known by that name; give the name by --allow-host."
+            raise self._refusal(421, "Host", host, sentence)
         if _upgrades(request) or request.method not in ("GET", "HEAD"):
             seen = request.headers.get("X-Forwarded-Proto", request.scheme)  # by a proxy; browsers send none
             here = f"{seen.partition(',')[0].strip().lower()}://{host[0]}"
             origins = request.headers.getall("Origin", [])
             if any(not _same_place(origin, here) for origin in origins):
-                sentence = f"pages of other servers may not connect; this is {here[:200]}.\n"
-                raise self._refusal(web.HTTPForbidden, "Origin", origins, sentence)
+                sentence = f"pages of other servers may not connect; this is {here[:200]}."
+                raise self._refusal(403, "Origin", origins, sentence)
 
     async def _answer(self, request: web.BaseRequest) -> web.StreamResponse:
         path = request.raw_path.partition("?")[0]
+        if handler := self._more.get((request.method, path)):
+            return await handler(request)
         if request.method not in ("GET", "HEAD"):
-            raise web.HTTPMethodNotAllowed(request.method, ("GET", "HEAD"), text="ask by GET.\n")
+            raise Refusal(405, "ask by GET.")
         if _upgrades(request):
             if path == "/":
                 return await self._speak(request)
@@ -166,29 +165,27 @@ class Site:
             return answer
         elif found := re.fullmatch(r"/recordings/(\d{1,6})/(\d{1,6})", path):
             return await self._part(int(found[1]), int(found[2]))
-        raise web.HTTPNotFound(text="nothing here.\n")
+        raise Refusal(404, "nothing here.")
 
-    def _refusal(
-        self, kind: type[web.HTTPException], header: str, values: list[str], sentence: str
-    ) -> web.HTTPException:
+    def _refusal(self, status: int, header: str, values: list[str], sentence: str) -> Refusal:
         """Refuse a browser, and tell the server's owner, once for each header, who has perhaps to set up a proxy."""
         if (header, *values) not in self._refused and len(self._refused) < REFUSALS:
             self._refused.add((header, *values))
-            told = ", ".join(values)[:200]
-            logger.warning("refused a request with %s %r: %s See docs/serve.md.", header, told, sentence.strip())
-        return kind(text=sentence)
+            given = ", ".join(values)[:200]
+            logger.warning("refused a request with %s %r: %s See docs/serve.md.", header, given, sentence)
+        return Refusal(status, sentence)
 
     async def _part(self, number: int, part: int) -> web.Response:
         """So many seconds of a recording, as integers of 16 bits, 16 kHz."""
         if number >= len(self.recordings) or part * PART >= self.recordings[number][1]:
-            raise web.HTTPNotFound(text="nothing here.\n")
+            raise Refusal(404, "nothing here.")
         path, begin = self.recordings[number][0], part * PART
         end = begin + PART if begin + PART < self.recordings[number][1] else None
         try:
             samples = await asyncio.to_thread(load_audio, path, begin, end)
         except SimulstError as error:
             logger.error("%s", error)
-            raise web.HTTPInternalServerError(text="the recording can't be read.\n") from error
+            raise Refusal(500, "the recording can't be read.") from error
         return web.Response(body=as_int16(samples).astype("<i2").tobytes())
 
     def _is_ours(self, host: str) -> bool:
@@ -209,22 +206,7 @@ class Site:
 
     async def _speak(self, request: web.BaseRequest) -> web.StreamResponse:
         async with self.connections.socket(request) as socket:
-            with self.connections.speaker():
-                speaker = Speaker(self.service, socket.send, self.connections.number)
-                try:
-                    async with contextlib.aclosing(socket.messages()) as messages:
-                        async for message, more in messages:
-                            await speaker.take(message, more)
-                    if speaker.speaks:
-                        await speaker.end()
-                    ends = self.connections.stopping.is_set()
-                    code, reason = (1001, "the server ends") if ends else (1008, "nothing came for a while")
-                except SimulstError as error:
-                    code, reason = 1008, str(error)
-                    await socket.send({"error": reason})
-                finally:
-                    speaker.leave()
-            await socket.close(code, reason)
+            await self.connections.converse(socket, Speaker(self.service, socket.send, self.connections.number))
         return socket.answer
 
     async def _view(self, request: web.BaseRequest, link: str) -> web.StreamResponse:
@@ -272,14 +254,6 @@ class _Bounded(web.Server):
         super().connection_made(handler, transport)
         if len(self.connections) > self._most:
             transport.abort()
-
-
-def _dressed(answer: web.StreamResponse) -> web.StreamResponse:
-    """An answer with the headers of all; the connection ends with it."""
-    if not answer.prepared:
-        answer.headers.update({**HEADERS, **answer.headers})
-        answer.force_close()
-    return answer
 
 
 def _upgrades(request: web.BaseRequest) -> bool:

@@ -72,10 +72,10 @@ def serving(
 
     def work() -> None:
         try:
-            loop.run_until_complete(run())
+            with asyncio.Runner(loop_factory=lambda: loop) as runner:
+                runner.run(run())
         finally:
             ready.set()
-            loop.close()
 
     def end() -> None:
         with suppress(RuntimeError):  # it has ended

@@ -1,0 +1,236 @@
+"""OpenAI's interfaces: `/v1/audio/transcriptions`, `/v1/audio/translations`, `/v1/models` and `/v1/realtime`.
+
+A file is a client like a live one: it takes a place, and is pushed second by second. What is ignored, and what is
+refused, stands in docs/serve.md.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import functools
+import json
+import tempfile
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from aiohttp import BodyPartReader, web
+
+from simulst.audio.units import SAMPLE_RATE
+from simulst.errors import SimulstError
+from simulst.serve.client import Message, Service, Speaker, Word, cues_for
+from simulst.serve.connections import STALLS, Connections, Refusal, dressed, told
+from simulst.serve.pcm import decode_apart
+from simulst.serve.realtime import Realtime, pair_of
+from simulst.subtitles import as_srt, as_vtt
+
+FORMATS = ("json", "text", "srt", "vtt", "verbose_json")
+KNOWN = ("file", "model", "language", "response_format", "stream", "timestamp_granularities")
+IGNORED = ("prompt", "temperature", "chunking_strategy")
+FIELDS = 1 << 16  # bytes of a form beside its file
+Handler = Callable[[web.BaseRequest], Awaitable[web.StreamResponse]]
+
+
+def error_of(status: int, sentence: str) -> dict[str, Any]:
+    """What is wrong with a request, as OpenAI says it."""
+    kind = "invalid_request_error" if status < 500 else "server_error"
+    return {"error": {"message": sentence, "type": kind, "param": None, "code": None}}
+
+
+@dataclass
+class OpenAI:
+    """OpenAI's interfaces, on a server. title: the model's name."""
+
+    service: Service
+    connections: Connections
+    title: str
+
+    def handlers(self) -> dict[tuple[str, str], Handler]:
+        """By method and path."""
+        return {
+            ("GET", "/v1/models"): self._models,
+            ("GET", "/v1/realtime"): self._realtime,
+            ("POST", "/v1/audio/transcriptions"): functools.partial(self._file, translates=False),
+            ("POST", "/v1/audio/translations"): functools.partial(self._file, translates=True),
+        }
+
+    async def _models(self, request: web.BaseRequest) -> web.StreamResponse:
+        written = sorted({target for targets in self.service.pairs.values() for target in targets})
+        names = [self.title, *(f"{self.title}:{target}" for target in written)]
+        rows = [{"id": name, "object": "model", "created": 0, "owned_by": "simulst"} for name in names]
+        return web.json_response({"object": "list", "data": rows})
+
+    async def _realtime(self, request: web.BaseRequest) -> web.StreamResponse:
+        async with self.connections.socket(request) as socket:
+            model = request.query.get("model", "")
+            client = Realtime(self.service, socket.send, self.connections.number, model)
+            await client.begin()
+            await self.connections.converse(socket, client)
+        return socket.answer
+
+    async def _file(self, request: web.BaseRequest, translates: bool) -> web.StreamResponse:
+        with self.connections.speaker(), tempfile.TemporaryDirectory(prefix="simulst-") as folder:
+            path, pcm = Path(folder, "file"), Path(folder, "pcm")
+            form = await _received(request, path, self.connections.limits.upload)
+            form.pair = pair_of(self.service, form.language, form.model, translates)
+            try:
+                form.seconds = await decode_apart(path, pcm, self.service.longest)
+            except SimulstError as error:
+                raise SimulstError(str(error).replace(str(path), form.name)) from error
+            path.unlink()
+            events = await _Events.opened(request) if form.stream else None
+            try:
+                speaker = await self._heard(request, form, pcm, events)
+                return await self._answer(form, speaker, events)
+            except Exception as error:
+                if events is None or isinstance(error, ConnectionError | TimeoutError):
+                    raise
+                await events.send(error_of(*told(error)))
+                return events.answer
+
+    async def _heard(self, request: web.BaseRequest, form: Form, pcm: Path, events: _Events | None) -> Speaker:
+        """The speaker of a file, once it has ended."""
+
+        async def send(message: Mapping[str, Any]) -> None:
+            if request.transport is None or request.transport.is_closing():
+                raise ConnectionResetError("the client has gone")
+            if events is not None and message.get("new"):
+                await events.send({"type": "transcript.text.delta", "delta": message["new"]})
+
+        speaker = Speaker(self.service, send, self.connections.number)
+        try:
+            source, target = form.pair
+            about = {"wav_name": form.name}
+            await speaker.ask(Message(source_lang=source, target_lang=target, details=True, metrics_metadata=about))
+            with pcm.open("rb") as file:
+                while audio := file.read(2 * SAMPLE_RATE):
+                    if self.connections.stopping.is_set():
+                        raise Refusal(503, "the server ends; send the file again.")
+                    await speaker.take(audio, more=True)
+            await speaker.end()
+        finally:
+            speaker.leave()
+        return speaker
+
+    async def _answer(self, form: Form, speaker: Speaker, events: _Events | None) -> web.StreamResponse:
+        rows = speaker.channel.words
+        text = "".join(word for word, *_ in rows).strip()
+        if events is not None:
+            await events.send({"type": "transcript.text.done", "text": text})
+            return events.answer
+        if form.format == "text":
+            return web.Response(text=f"{text}\n")
+        if form.format == "json":
+            return web.json_response({"text": text, "usage": {"type": "duration", "seconds": form.seconds}})
+        spoken = speaker.channel.spoken
+        times = spoken if len(spoken) == len(rows) else [None] * len(rows)
+        words = [Word(word, delay, span) for (word, delay, _), span in zip(rows, times, strict=True)]
+        timed, cues = await cues_for(self.service, words)
+        if form.format in ("srt", "vtt"):
+            return web.Response(text=as_srt(cues) if form.format == "srt" else as_vtt(cues))
+        found = {
+            "task": "transcribe" if form.pair[0] == form.pair[1] else "translate",
+            "language": form.pair[1],
+            "duration": form.seconds,
+            "text": text,
+            "segments": [
+                {"id": i, "start": cue.begin_ms / 1000, "end": cue.end_ms / 1000, "text": " ".join(cue.lines)}
+                for i, cue in enumerate(cues)
+            ],
+        }
+        if form.words:
+            found["words"] = [
+                {"word": word.text.strip(), "start": word.begin_ms / 1000, "end": word.end_ms / 1000} for word in timed
+            ]
+        return web.json_response(found)
+
+
+@dataclass
+class Form:
+    """What a client asks for. name: of its file. words: whether it wants the words' times. pair, seconds: found."""
+
+    name: str
+    model: str
+    language: str | None
+    format: str
+    stream: bool
+    words: bool
+    pair: tuple[str, str] = ("", "")
+    seconds: float = 0.0
+
+
+class _Events:
+    """Server-sent events."""
+
+    def __init__(self) -> None:
+        self.answer = web.StreamResponse(headers={"Content-Type": "text/event-stream"})
+
+    @classmethod
+    async def opened(cls, request: web.BaseRequest) -> _Events:
+        events = cls()
+        await dressed(events.answer).prepare(request)
+        return events
+
+    async def send(self, event: Mapping[str, Any]) -> None:
+        async with asyncio.timeout(STALLS):
+            await self.answer.write(f"data: {json.dumps(event)}\n\n".encode())
+
+
+async def _received(request: web.BaseRequest, path: Path, most: int) -> Form:
+    """Write the file of a form to a path. most: its bytes. Raises SimulstError: it is no form of OpenAI's."""
+    if (request.content_length or 0) > most + FIELDS:
+        raise _too_much(most)
+    name, fields, rest = "", dict[str, list[str]](), FIELDS
+    try:
+        async for part in await request.multipart():
+            assert isinstance(part, BodyPartReader)
+            key = (part.name or "").partition("[")[0]
+            if key != "file":
+                value = b"".join([chunk async for chunk in _chunks(part, rest)])
+                rest -= len(value)
+                fields.setdefault(key, []).append(value.decode())
+            elif path.exists():
+                raise SimulstError("the form has two files; send one.")
+            else:
+                name = part.filename or "file"
+                with path.open("wb") as file:
+                    async for chunk in _chunks(part, most):
+                        file.write(chunk)
+    except (ValueError, AssertionError, web.RequestPayloadError) as error:
+        raise SimulstError("the body is no whole form; send it as multipart/form-data.") from error
+    if not name:
+        raise SimulstError("the form has no file; send it as the field 'file'.")
+    if unknown := fields.keys() - {*KNOWN, *IGNORED}:
+        raise SimulstError(f"this server can't meet the field '{min(unknown)[:40]}'; leave it out.")
+
+    def last(key: str, usual: str = "") -> str:
+        return fields.get(key, [usual])[-1]
+
+    stream, chosen = last("stream").lower() in ("true", "1"), last("response_format", "json")
+    words = "word" in fields.get("timestamp_granularities", ())
+    if chosen not in FORMATS:
+        raise SimulstError(f"this server has no response_format '{chosen[:40]}'; it has {', '.join(FORMATS)}.")
+    if words and chosen != "verbose_json":
+        raise SimulstError("times of words come with response_format verbose_json alone.")
+    if stream and chosen not in ("json", "text"):
+        raise SimulstError(f"{chosen} can't be streamed: it is made of the whole text; leave stream out.")
+    return Form(name, last("model"), last("language") or None, chosen, stream, words)
+
+
+async def _chunks(part: BodyPartReader, most: int) -> AsyncIterator[bytes]:
+    """What comes of a part of a form. most: bytes."""
+    came = 0
+    while True:
+        async with asyncio.timeout(STALLS):
+            chunk = await part.read_chunk(1 << 16)
+        if not chunk:
+            return
+        came += len(chunk)
+        if came > most:
+            raise _too_much(most)
+        yield chunk
+
+
+def _too_much(most: int) -> Refusal:
+    return Refusal(413, f"a file has at most {most >> 20} MiB here; send a smaller one, or a compressed one.")

@@ -1,0 +1,203 @@
+"""OpenAI's realtime interface, as a session that transcribes: events of JSON, with audio in them.
+
+Words come as deltas while the audio comes; `commit` ends the stream and completes the item. The text is that of other
+clients: a stream of ours stands behind it.
+"""
+
+from __future__ import annotations
+
+import base64
+import itertools
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+from simulst.errors import SimulstError
+from simulst.options import read_fields
+from simulst.serve.client import Message, Send, Service, Speaker, content_of
+
+ITEM = "conversation.item.input_audio_transcription"
+
+
+@dataclass(frozen=True)
+class Format:
+    """Integers of 16 bits, mono. rate: in Hz."""
+
+    type: Literal["audio/pcm"] = "audio/pcm"
+    rate: int = 24_000
+
+
+@dataclass(frozen=True)
+class Transcription:
+    """model: `any-name:de` writes German. language: that is spoken."""
+
+    model: str | None = None
+    language: str | None = None
+
+
+@dataclass(frozen=True)
+class Input:
+    """turn_detection: none, as the client commits."""
+
+    format: Format | None = None
+    transcription: Transcription | None = None
+    turn_detection: Any = None
+
+
+@dataclass(frozen=True)
+class Audio:
+    """What is said of the audio that comes."""
+
+    input: Input = field(default_factory=Input)
+
+
+@dataclass(frozen=True)
+class Session:
+    """What a client chooses."""
+
+    type: Literal["transcription"] = "transcription"
+    audio: Audio = field(default_factory=Audio)
+
+
+@dataclass(frozen=True)
+class Update:
+    """The event `session.update`."""
+
+    session: Session
+
+
+def pair_of(service: Service, language: str | None, model: str, translates: bool = False) -> tuple[str, str]:
+    """The languages that are meant. Programs name a model, and hardly a target: `any-name:de` writes German.
+
+    Raises SimulstError: none can be told, or this server does not have them.
+    """
+    source = language or (service.usual[0] if service.usual else "")
+    if source not in service.pairs:
+        what = f"does not hear '{source[:40]}'" if source else "needs the spoken language, as 'language'"
+        raise SimulstError(f"this server {what}; it hears {', '.join(service.pairs)}.")
+    written = service.pairs[source]
+    _, named, target = model.rpartition(":")
+    if not named:
+        target = source if not translates else "en" if "en" in written else written[0]
+    if target not in written:
+        offer = f"it writes {', '.join(written)}: name one after the model, as in 'model:{written[0]}'"
+        raise SimulstError(f"this server does not write '{target[:40]}' from '{source}'; {offer}.")
+    return source, target
+
+
+class Realtime:
+    """A client of the realtime interface (`connections.Client`). model: named in the address."""
+
+    def __init__(self, service: Service, send: Send, number: Callable[[], int], model: str) -> None:
+        self._service, self._tell, self._number = service, send, itertools.count().__next__
+        self._speaker = Speaker(service, self._answer, number)
+        self._session = Session(audio=Audio(Input(Format(), Transcription(model))))
+        self._text, self._failed = "", False
+        self._item, self._last = "", ""
+
+    @property
+    def speaks(self) -> bool:
+        """Whether a stream has begun and not ended."""
+        return self._speaker.speaks
+
+    async def begin(self) -> None:
+        """Tell the client that it may begin."""
+        await self._event("session.created", session=self._shown())
+
+    async def take(self, message: str | bytes, more: bool = False) -> None:
+        """Take an event in. What is wrong with it is told; what is wrong with audio ends the connection."""
+        event: Mapping[str, Any] = {}
+        audio = b""
+        try:
+            if isinstance(message, bytes):
+                raise SimulstError("bytes came; send events of JSON, with audio in base64.")
+            event = content_of(message)
+            kind = event.get("type")
+            if kind == "session.update":
+                await self._update(event)
+            elif kind == "input_audio_buffer.append":
+                audio = await self._heard(event)
+            elif kind == "input_audio_buffer.clear":
+                await self._speaker.ask(Message(clear=True))
+                await self._event("input_audio_buffer.cleared")
+            elif kind != "input_audio_buffer.commit":
+                raise SimulstError(f"this server has no event '{str(kind)[:60]}'; it transcribes audio, and no more.")
+            elif not self.speaks:
+                raise SimulstError("there is nothing to commit; append audio first.")
+        except SimulstError as error:
+            await self.wrong(str(error), event.get("event_id"))
+            return
+        if audio:
+            await self._speaker.take(audio, more)
+        elif kind == "input_audio_buffer.commit":
+            await self.end()
+
+    async def end(self) -> None:
+        """The item is complete: send the rest of its words."""
+        await self._event("input_audio_buffer.committed", item_id=self._item, previous_item_id=self._last or None)
+        await self._speaker.end()
+
+    async def wrong(self, sentence: str, event_id: Any = None) -> None:
+        """Tell the client what is wrong."""
+        error = {"type": "invalid_request_error", "code": None, "message": sentence, "param": None}
+        await self._event("error", error={**error, "event_id": event_id if isinstance(event_id, str) else None})
+
+    def leave(self) -> None:
+        """The client has gone."""
+        self._speaker.leave()
+
+    async def _update(self, event: Mapping[str, Any]) -> None:
+        session = read_fields(Update, event, "your event", "correct it").session
+        new, old = session.audio.input, self._session.audio.input
+        if new.turn_detection is not None:
+            raise SimulstError("this server finds no turns; set turn_detection to null, and commit the audio.")
+        merged = Input(new.format or old.format, new.transcription or old.transcription)
+        await self._speaker.ask(self._asked(merged))
+        self._session = Session(audio=Audio(merged))
+        await self._event("session.updated", session=self._shown())
+
+    def _asked(self, chosen: Input) -> Message:
+        assert chosen.format is not None and chosen.transcription is not None
+        source, target = pair_of(self._service, chosen.transcription.language, chosen.transcription.model or "")
+        return Message(sample_rate=chosen.format.rate, source_lang=source, target_lang=target)
+
+    async def _heard(self, event: Mapping[str, Any]) -> bytes:
+        """The audio of an event. An item begins with the first one."""
+        try:
+            audio = base64.b64decode(event.get("audio", ""), validate=True)
+        except (ValueError, TypeError) as error:
+            raise SimulstError("the audio is no base64.") from error
+        if audio and not self.speaks:
+            await self._speaker.ask(self._asked(self._session.audio.input))
+            self._last, self._item = self._item, f"item_{self._number()}"
+            self._text, self._failed = "", False
+        return audio
+
+    async def _answer(self, message: Mapping[str, Any]) -> None:
+        """Tell the client what its stream says."""
+        item: dict[str, Any] = {"item_id": self._item, "content_index": 0}
+        if new := message.get("new", ""):
+            new = new if self._text else new.lstrip()
+            self._text += new
+            await self._event(f"{ITEM}.delta", **item, delta=new)
+        if "error" in message:
+            self._failed = True
+            await self._event(f"{ITEM}.failed", **item, error={"type": "server_error", "message": message["error"]})
+        if "end_of_processing" in message and not self._failed:
+            usage = {"type": "duration", "seconds": self._speaker.channel.heard_ms / 1000}
+            await self._event(f"{ITEM}.completed", **item, transcript=self._text.rstrip(), usage=usage)
+
+    async def _event(self, kind: str, **content: Any) -> None:
+        await self._tell({"type": kind, "event_id": f"event_{self._number()}", **content})
+
+    def _shown(self) -> dict[str, Any]:
+        """The session, as the client is told it."""
+        chosen = self._session.audio.input
+        assert chosen.format is not None and chosen.transcription is not None
+        audio = {
+            "format": {"type": chosen.format.type, "rate": chosen.format.rate},
+            "transcription": {"model": chosen.transcription.model, "language": chosen.transcription.language},
+            "turn_detection": None,
+            "noise_reduction": None,
+        }
+        return {"object": "realtime.transcription_session", "type": "transcription", "audio": {"input": audio}}

@@ -1,0 +1,313 @@
+"""OpenAI's interfaces, by its official client: files, their streams, live audio; and what is refused."""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import contextlib
+import http.client
+import io
+import json
+import re
+import tempfile
+import threading
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import soundfile
+from fake import FakeModel
+from waiting import closed
+
+pytest.importorskip("openai")
+import openai
+from sites import Running, connect, noise, run, serving, speak
+
+from simulst.serve.log import Log
+from simulst.serve.server import Limits
+
+ITEM = "conversation.item.input_audio_transcription"
+TRANSCRIBES = {"pairs": {"es": ("es", "en"), "fr": ("en",)}, "usual": ("es", "es")}
+
+
+def wav(seconds: float, rate: int = 16_000, kind: str = "WAV") -> tuple[str, bytes]:
+    """A file's name and content."""
+    out = io.BytesIO()
+    soundfile.write(out, np.frombuffer(noise(seconds, rate), "<i2"), rate, format=kind, subtype="PCM_16")
+    return f"talk.{kind.lower()}", out.getvalue()
+
+
+def client_of(server: Running) -> Any:
+    return openai.OpenAI(base_url=f"{server.page}v1", api_key="none", max_retries=0)
+
+
+def live(server: Running, seconds: float, target: str = "en") -> str:
+    return run(lambda: speak(server.uri, noise(seconds), {"target_lang": target}))[0].strip()
+
+
+@pytest.fixture(autouse=True)
+def nothing_left(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
+    """No file of a client stays."""
+    (folder := tmp_path / "temporary").mkdir()
+    monkeypatch.setattr(tempfile, "tempdir", str(folder))
+    yield
+    assert not list(folder.iterdir())
+
+
+# ---- files ----
+
+
+@pytest.mark.parametrize(("rate", "kind"), [(16_000, "WAV"), (44_100, "FLAC")])
+def test_a_file_has_the_words_of_a_live_client(rate: int, kind: str, tmp_path: Path) -> None:
+    """In every form. The fake model's text depends on the length of the audio alone."""
+    log = tmp_path / "log.jsonl"
+    with contextlib.closing(Log(log)) as opened, serving(log=opened) as server:
+        text, create = live(server, 5.3), client_of(server).audio.transcriptions.create
+        asked: dict[str, Any] = {"file": wav(5.3, rate, kind), "model": "whisper-1:en", "temperature": 0, "prompt": "?"}
+        assert create(**asked).text == text
+        assert create(**asked, response_format="text") == f"{text}\n"
+        *deltas, done = create(**asked, stream=True)
+        assert len(deltas) > 2 and {event.type for event in deltas} == {"transcript.text.delta"}
+        assert (done.type, done.text) == ("transcript.text.done", text)
+        assert "".join(event.delta for event in deltas) == text
+        found = create(**asked, response_format="verbose_json", timestamp_granularities=["word", "segment"])
+        assert found.text == text == " ".join(part.text for part in found.segments)
+        assert found.duration == pytest.approx(5.3, abs=1e-3) and found.language == "en"
+        assert "".join(word.word for word in found.words) == text.replace(" ", "")
+        assert all(one.start <= one.end for one in (*found.words, *found.segments))
+        for form, point in (("srt", ","), ("vtt", ".")):
+            body = create(**asked, response_format=form)
+            lines = [
+                line for line in body.splitlines() if line and not re.fullmatch(r"WEBVTT|\d+|[\d:,.]+ --> .*", line)
+            ]
+            assert " ".join(lines) == text and f"00:00:03{point}000 -->" in body
+    names = [json.loads(row)["metadata"]["wav_name"] for row in log.read_text().splitlines() if "metadata" in row]
+    assert names == [f"talk.{kind.lower()}"] * 6
+
+
+def test_languages_are_those_that_are_named() -> None:
+    """By the model's name, or by the way: a transcript has the spoken language, a translation is in English."""
+    with serving(**TRANSCRIBES) as server:
+        audio = client_of(server).audio
+
+        def found(create: Any, **asked: Any) -> tuple[str, str]:
+            answer = create(file=wav(1.2), model="m", response_format="verbose_json", **asked).model_dump()
+            return answer["task"], answer["language"]
+
+        assert found(audio.transcriptions.create) == ("transcribe", "es")
+        assert found(audio.transcriptions.create, extra_body={"model": "m:en"}) == ("translate", "en")
+        assert found(audio.translations.create) == ("translate", "en")
+        assert found(audio.translations.create, extra_body={"language": "fr"}) == ("translate", "en")
+        assert [model.id for model in client_of(server).models.list()] == ["fake", "fake:en", "fake:es"]
+
+
+@pytest.mark.parametrize(
+    ("asked", "says"),
+    [
+        ({"model": "m"}, "does not write 'es' from 'es'; it writes en, ar, zh: name one after the model"),
+        ({"model": "m:xx"}, "does not write 'xx' from 'es'"),
+        ({"language": "de"}, "does not hear 'de'; it hears es, fr"),
+        ({"include": ["logprobs"]}, "can't meet the field 'include'; leave it out"),
+        ({"response_format": "diarized_json"}, "has no response_format 'diarized_json'"),
+        ({"response_format": "srt", "stream": True}, "srt can't be streamed"),
+        ({"timestamp_granularities": ["word"]}, "verbose_json alone"),
+        ({"file": ("talk.wav", b"RIFF")}, "talk.wav: not readable as audio"),
+        ({"file": ("talk.wav", wav(3)[1][:-100])}, "talk.wav: truncated"),
+        ({"file": ("talk.wav", b"")}, "talk.wav: the file is empty"),
+        ({"file": wav(5)}, "talk.wav: lasts 5 s; give at most 4 s"),
+    ],
+)
+@pytest.mark.parametrize("stream", [False, True])
+def test_wrong_requests(asked: dict[str, Any], says: str, stream: bool) -> None:
+    """One sentence in OpenAI's form, which its client raises; the server serves the next one."""
+    with serving(longest=4.0) as server:
+        create = client_of(server).audio.transcriptions.create
+        with pytest.raises(openai.BadRequestError, match=re.escape(says)) as raised:
+            create(**{"file": wav(1), "model": "m:en", "stream": stream, **asked})
+        assert raised.value.type == "invalid_request_error"
+        assert create(file=wav(2.2), model="m:en").text == live(server, 2.2)
+
+
+def posted(port: int, *chunks: bytes, **headers: str) -> tuple[int, str]:
+    """The status and the sentence of an answer to a body that may not have an end."""
+    connection = http.client.HTTPConnection("127.0.0.1", port)
+    connection.putrequest("POST", "/v1/audio/transcriptions", skip_accept_encoding=True)
+    for name, value in {"Content_Type": "multipart/form-data; boundary=x", **headers}.items():
+        connection.putheader(name.replace("_", "-"), value)
+    connection.endheaders()
+    for chunk in chunks:
+        connection.send(chunk)
+    answer = connection.getresponse()
+    body = answer.read()
+    connection.close()
+    return answer.status, json.loads(body)["error"]["message"]
+
+
+HEAD = b'--x\r\nContent-Disposition: form-data; name="%s"; filename="a.wav"\r\n\r\n'
+
+
+def test_a_body_that_is_too_large_or_no_form() -> None:
+    """10 GB are refused before they come; what does not tell its size, once it is too much."""
+    with serving(limits=Limits(upload=1 << 20)) as server:
+        too_much = (413, "a file has at most 1 MiB here; send a smaller one, or a compressed one.")
+        assert posted(server.port, Content_Length="10000000000") == too_much
+        many = [b"%x\r\n%s\r\n" % (len(part), part) for part in (HEAD % b"file", *[bytes(1 << 18)] * 5)]
+        assert posted(server.port, *many, Transfer_Encoding="chunked") == too_much
+        field = [b"%x\r\n%s\r\n" % (len(part), part) for part in (HEAD % b"prompt", bytes(1 << 18))]
+        assert posted(server.port, *field, Transfer_Encoding="chunked")[0] == 413
+        for body, says in (
+            (b"{}", "no whole form"),
+            (HEAD % b"file" + b"cut", "no whole form"),
+            (HEAD % b"prompt" + b"\r\n--x--\r\n", "has no file"),
+            (2 * (HEAD % b"file" + b"a\r\n") + b"--x--\r\n", "has two files"),
+        ):
+            status, sentence = posted(server.port, body, Content_Length=str(len(body)))
+            assert status == 400 and says in sentence
+        assert posted(server.port, Content_Type="application/json", Content_Length="0")[0] == 400
+        assert posted(server.port, Content_Length="9", Origin="http://evil.example")[0] == 403
+
+
+def test_a_file_takes_a_place(tmp_path: Path) -> None:
+    """Like a live client. Whoever goes away leaves it."""
+    (gate := tmp_path / "gate").touch()
+    log = tmp_path / "begun"
+    with serving(FakeModel(gate=str(gate), log=str(log)), Limits(clients=1)) as server, closed(gate) as release:
+        name, content = wav(3)
+        body = (
+            HEAD % b"file"
+            + content
+            + b"\r\n"
+            + HEAD.replace(b'; filename="a.wav"', b"") % b"model"
+            + b"m:en\r\n--x--\r\n"
+        )
+        lost = http.client.HTTPConnection("127.0.0.1", server.port)
+        lost.request("POST", "/v1/audio/transcriptions", body, {"Content-Type": "multipart/form-data; boundary=x"})
+        while not log.exists():
+            pass
+        with pytest.raises(openai.RateLimitError, match="all 1 places are taken"):
+            client_of(server).audio.transcriptions.create(file=(name, content), model="m:en")
+        lost.close()
+        release()
+        while server.site.connections.speakers:
+            pass
+        assert client_of(server).audio.transcriptions.create(file=(name, content), model="m:en").text == live(server, 3)
+
+
+@pytest.mark.parametrize("stream", [False, True])
+def test_a_server_that_ends_says_so(tmp_path: Path, stream: bool) -> None:
+    """Half of a text is not given as the whole."""
+    (gate := tmp_path / "gate").touch()
+    log = tmp_path / "begun"
+    with serving(FakeModel(gate=str(gate), log=str(log))) as server, closed(gate) as release:
+
+        def end() -> None:
+            while not log.exists():
+                pass
+            ending = threading.Thread(target=server.end)
+            ending.start()
+            while not server.site.connections.stopping.is_set():
+                pass
+            release()
+            ending.join()
+
+        thread = threading.Thread(target=end)
+        thread.start()
+        with pytest.raises(openai.APIError, match="the server ends; send the file again"):
+            list(client_of(server).audio.transcriptions.create(file=wav(9), model="m:en", stream=stream))
+        thread.join()
+
+
+# ---- live audio ----
+
+
+def session_of(rate: int = 24_000, **chosen: Any) -> dict[str, Any]:
+    audio = {
+        "format": {"type": "audio/pcm", "rate": rate},
+        "transcription": {"model": "m:en", "language": "es"},
+        **chosen,
+    }
+    return {"type": "transcription", "audio": {"input": audio}}
+
+
+def base(audio: bytes) -> str:
+    return base64.b64encode(audio).decode()
+
+
+def test_live_audio() -> None:
+    """Its words are those of other clients, of each item; deltas come before the audio has ended."""
+    with serving() as server, client_of(server).realtime.connect(model="any:en") as connection:
+        assert connection.recv().type == "session.created"
+        last = None
+        for seconds, updated in ((5.3, False), (2.2, True)):
+            if updated:
+                connection.session.update(session=session_of())
+                assert connection.recv().session.audio.input.format.rate == 24_000
+            audio = noise(seconds, 24_000)
+            for start in range(0, len(audio), 4800):
+                connection.input_audio_buffer.append(audio=base(audio[start : start + 4800]))
+            first = connection.recv() if seconds > 5 else None
+            assert first is None or first.type == f"{ITEM}.delta"
+            connection.input_audio_buffer.commit()
+            events = [first] if first else []
+            while not events or events[-1].type != f"{ITEM}.completed":
+                events.append(connection.recv())
+            [committed] = [event for event in events if event.type == "input_audio_buffer.committed"]
+            assert committed.previous_item_id == last
+            last = committed.item_id
+            assert {event.item_id for event in events} == {last}
+            text = live(server, seconds)
+            assert events[-1].transcript == text and events[-1].usage.seconds == pytest.approx(seconds, abs=1e-3)
+            assert "".join(event.delta for event in events if event.type == f"{ITEM}.delta") == text
+
+
+WRONG_EVENTS: list[tuple[Any, str]] = [
+    ({"type": "input_audio_buffer.commit"}, "nothing to commit; append audio first"),
+    ({"type": "response.create", "event_id": "mine"}, "has no event 'response.create'"),
+    ({"type": "input_audio_buffer.append", "audio": "*"}, "no base64"),
+    ({"type": "input_audio_buffer.append", "audio": 3}, "no base64"),
+    ({"type": "session.update", "session": {"type": "realtime"}}, "'transcription'"),
+    ({"type": "session.update", "session": session_of(format={"type": "audio/pcmu"})}, "audio/pcm"),
+    ({"type": "session.update", "session": session_of(turn_detection={"type": "server_vad"})}, "finds no turns"),
+    ({"type": "session.update", "session": session_of(transcription={"language": "de"})}, "does not hear 'de'"),
+    ({"type": "session.update", "session": session_of(1)}, "sample_rate is 1"),
+    ({}, "has no event 'None'"),
+    ([], "no object of JSON"),
+    (b"\x00\x00", "bytes came"),
+]
+
+
+def test_events_that_are_wrong_or_out_of_order() -> None:
+    """Each is told, with its own number, and changes nothing; audio that is none ends the connection."""
+
+    async def work() -> None:
+        async with connect(f"{server.uri}v1/realtime?model=m:en", subprotocols=["realtime"]) as connection:
+            assert json.loads(await connection.recv())["type"] == "session.created"
+
+            async def refused(event: Any, says: str) -> None:
+                await connection.send(event if isinstance(event, bytes) else json.dumps(event))
+                answer = json.loads(await connection.recv())
+                assert answer["type"] == "error" and says in answer["error"]["message"], answer
+                assert answer["error"]["event_id"] == (event.get("event_id") if isinstance(event, dict) else None)
+
+            for event, says in WRONG_EVENTS:
+                await refused(event, says)
+            append = {"type": "input_audio_buffer.append"}
+            await connection.send(json.dumps({**append, "audio": base(noise(0.9, 24_000))}))
+            await refused({"type": "session.update", "session": session_of(16_000)}, "can't change within a stream")
+            await connection.send(json.dumps({"type": "input_audio_buffer.clear"}))
+            assert json.loads(await connection.recv())["type"] == "input_audio_buffer.cleared"
+            await refused({"type": "input_audio_buffer.commit"}, "nothing to commit")
+            await connection.send(json.dumps({**append, "audio": base(noise(2.2, 24_000))}))
+            await connection.send(json.dumps({"type": "input_audio_buffer.commit"}))
+            while "transcript" not in (answer := json.loads(await connection.recv())):
+                pass
+            assert answer["transcript"] == await asyncio.to_thread(live, server, 2.2)
+            floats = np.random.default_rng(0).normal(0, 0.1, 24_000).astype("<f4").tobytes()
+            await connection.send(json.dumps({**append, "audio": base(floats)}))
+            assert "look like floats" in json.loads(await connection.recv())["error"]["message"]
+            await connection.wait_closed()
+            assert connection.close_code == 1008
+
+    with serving() as server:
+        run(work)
