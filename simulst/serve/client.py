@@ -153,7 +153,6 @@ class Speaker:
         self._link = ""
         self._details = False
         self._decoding = service.decoding
-        self._rate = SAMPLE_RATE
         self._forget()
 
     async def take(self, message: str | bytes, more: bool = False) -> None:
@@ -174,34 +173,6 @@ class Speaker:
     async def wrong(self, sentence: str) -> None:
         """Tell the client what is wrong."""
         await self._send({"error": sentence})
-
-    async def ask(self, message: Message) -> None:
-        """Do what a message of text asks for. Raises SimulstError: it can't be, and nothing has changed."""
-        if message.clear:
-            self._forget()
-        if message.sample_rate is not None:
-            check_sent(b"", message.sample_rate, whole=False)
-            if self.speaks and message.sample_rate != self._rate:
-                raise SimulstError("the sample rate can't change within a stream; end it first.")
-            self._rate = message.sample_rate
-        self._choose_languages(message.source_lang, message.target_lang)
-        if message.decoding is not None:
-            if self.speaks:
-                raise SimulstError("settings can't change within a stream; end it first.")
-            self._decoding = chosen(self._service.decoding, self._service.settings, message.decoding)
-        said = {name: value for name in TOLD if (value := getattr(message, name)) is not None}
-        if said:
-            self._told = told(**said) if any(said.values()) else None
-            if self._stream is not None:
-                stream, known = self._stream, self._told or self._service.background
-                await self._while_alive(self._service.driver.call_async(lambda: stream.tell(known)))
-        self._details = self._details or message.details
-        if message.metrics_metadata is not None:
-            self._log({"metadata": message.metrics_metadata})
-        if message.share is not None:
-            await self._share(message.share)
-        if message.subtitles is not None:
-            await self._send(await self._while_alive(_subtitles(self._service, message)))
 
     @property
     def speaks(self) -> bool:
@@ -252,6 +223,34 @@ class Speaker:
         self._id = self._number()
 
     # ---- text ----
+
+    async def ask(self, message: Message) -> None:
+        """Do what a message of text asks for. Raises SimulstError: it can't be, and nothing has changed."""
+        if message.clear:
+            self._forget()
+        if message.sample_rate is not None:
+            check_sent(b"", message.sample_rate, whole=False)
+            if self.speaks and message.sample_rate != self._rate:
+                raise SimulstError("the sample rate can't change within a stream; end it first.")
+            self._rate = message.sample_rate
+        self._choose_languages(message.source_lang, message.target_lang)
+        if message.decoding is not None:
+            if self.speaks:
+                raise SimulstError("settings can't change within a stream; end it first.")
+            self._decoding = chosen(self._service.decoding, self._service.settings, message.decoding)
+        said = {name: value for name in TOLD if (value := getattr(message, name)) is not None}
+        if said:
+            self._told = told(**said) if any(said.values()) else None
+            if self._stream is not None:
+                stream, known = self._stream, self._told or self._service.background
+                await self._while_alive(self._service.driver.call_async(lambda: stream.tell(known)))
+        self._details = self._details or message.details
+        if message.metrics_metadata is not None:
+            self._log({"metadata": message.metrics_metadata})
+        if message.share is not None:
+            await self._share(message.share)
+        if message.subtitles is not None:
+            await self._send(await self._while_alive(_subtitles(self._service, message)))
 
     def _choose_languages(self, source: str | None, target: str | None) -> None:
         if source is None and target is None:

@@ -26,8 +26,8 @@ from simulst.serve.realtime import Realtime, pair_of
 from simulst.subtitles import as_srt, as_vtt
 
 FORMATS = ("json", "text", "srt", "vtt", "verbose_json")
-KNOWN = ("file", "model", "language", "response_format", "stream", "timestamp_granularities")
-IGNORED = ("prompt", "temperature", "chunking_strategy")
+KNOWN = ("file", "model", "language", "prompt", "response_format", "stream", "timestamp_granularities")
+IGNORED = ("temperature", "chunking_strategy")
 FIELDS = 1 << 16  # bytes of a form beside its file
 Handler = Callable[[web.BaseRequest], Awaitable[web.StreamResponse]]
 
@@ -101,8 +101,8 @@ class OpenAI:
         speaker = Speaker(self.service, send, self.connections.number)
         try:
             source, target = form.pair
-            about = {"wav_name": form.name}
-            await speaker.ask(Message(source_lang=source, target_lang=target, details=True, metrics_metadata=about))
+            name = {"wav_name": form.name}
+            await speaker.ask(Message(None, source, target, name, details=True, text=form.prompt))
             with pcm.open("rb") as file:
                 while audio := file.read(2 * SAMPLE_RATE):
                     if self.connections.stopping.is_set():
@@ -148,11 +148,15 @@ class OpenAI:
 
 @dataclass
 class Form:
-    """What a client asks for. name: of its file. words: whether it wants the words' times. pair, seconds: found."""
+    """What a client asks for.
+
+    name: of its file. prompt: a text about the speech. words: whether it wants the words' times. pair, seconds: found.
+    """
 
     name: str
     model: str
     language: str | None
+    prompt: str | None
     format: str
     stream: bool
     words: bool
@@ -215,7 +219,7 @@ async def _received(request: web.BaseRequest, path: Path, most: int) -> Form:
         raise SimulstError("times of words come with response_format verbose_json alone.")
     if stream and chosen not in ("json", "text"):
         raise SimulstError(f"{chosen} can't be streamed: it is made of the whole text; leave stream out.")
-    return Form(name, last("model"), last("language") or None, chosen, stream, words)
+    return Form(name, last("model"), last("language") or None, last("prompt") or None, chosen, stream, words)
 
 
 async def _chunks(part: BodyPartReader, most: int) -> AsyncIterator[bytes]:

@@ -7,12 +7,14 @@ clients: a stream of ours stands behind it.
 from __future__ import annotations
 
 import base64
+import dataclasses
 import itertools
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from simulst.errors import SimulstError
+from simulst.languages import AUTO
 from simulst.options import read_fields
 from simulst.serve.client import Message, Send, Service, Speaker, content_of
 
@@ -29,10 +31,11 @@ class Format:
 
 @dataclass(frozen=True)
 class Transcription:
-    """model: `any-name:de` writes German. language: that is spoken."""
+    """model: `any-name:de` writes German. language: that is spoken. prompt: a text about the speech."""
 
     model: str | None = None
     language: str | None = None
+    prompt: str | None = None
 
 
 @dataclass(frozen=True)
@@ -71,12 +74,13 @@ def pair_of(service: Service, language: str | None, model: str, translates: bool
 
     Raises SimulstError: none can be told, or this server does not have them.
     """
-    source = language or (service.usual[0] if service.usual else "")
+    _, named, target = model.rpartition(":")
+    found = AUTO if AUTO in service.pairs and (named or translates) else service.usual[0] if service.usual else ""
+    source = language or found
     if source not in service.pairs:
         what = f"does not hear '{source[:40]}'" if source else "needs the spoken language, as 'language'"
         raise SimulstError(f"this server {what}; it hears {', '.join(service.pairs)}.")
     written = service.pairs[source]
-    _, named, target = model.rpartition(":")
     if not named:
         target = source if not translates else "en" if "en" in written else written[0]
     if target not in written:
@@ -158,8 +162,9 @@ class Realtime:
 
     def _asked(self, chosen: Input) -> Message:
         assert chosen.format is not None and chosen.transcription is not None
-        source, target = pair_of(self._service, chosen.transcription.language, chosen.transcription.model or "")
-        return Message(sample_rate=chosen.format.rate, source_lang=source, target_lang=target)
+        asked = chosen.transcription
+        source, target = pair_of(self._service, asked.language, asked.model or "")
+        return Message(sample_rate=chosen.format.rate, source_lang=source, target_lang=target, text=asked.prompt)
 
     async def _heard(self, event: Mapping[str, Any]) -> bytes:
         """The audio of an event. An item begins with the first one."""
@@ -192,12 +197,5 @@ class Realtime:
 
     def _shown(self) -> dict[str, Any]:
         """The session, as the client is told it."""
-        chosen = self._session.audio.input
-        assert chosen.format is not None and chosen.transcription is not None
-        audio = {
-            "format": {"type": chosen.format.type, "rate": chosen.format.rate},
-            "transcription": {"model": chosen.transcription.model, "language": chosen.transcription.language},
-            "turn_detection": None,
-            "noise_reduction": None,
-        }
-        return {"object": "realtime.transcription_session", "type": "transcription", "audio": {"input": audio}}
+        audio = dataclasses.asdict(self._session.audio)
+        return {"object": "realtime.transcription_session", "type": "transcription", "audio": audio}
