@@ -41,9 +41,9 @@ score() {
     simulst runs score --target-lang "${1#*-}" "${own[@]}" "${@:3}" "$2"
 }
 
-# Writes the section $1 of the results from the runs in the folder $2. $3...: further options of `simulst results write`.
+# Writes the section $1 of the results from the runs in the folder $2. $3...: further options of `local/results.py write`.
 write_results() {
-    simulst results write "${@:2}" --recipe "$recipe" --section "$1" --out "$exp" --command "$command" \
+    python ../../local/results.py write "${@:2}" --recipe "$recipe" --section "$1" --out "$exp" --command "$command" \
         $($publish && echo --publish ../..)
 }
 
@@ -52,7 +52,7 @@ write_results() {
 #   runs_of PAIR SPLIT        prints the folder of its runs
 #   section_of PAIR SPLIT     prints the name of its section of results
 #   title_of PAIR SPLIT       prints the title of its curve
-#   say_more PAIR SPLIT       adds to `more` further options of `simulst results write`, such as a curve and findings
+#   say_more PAIR SPLIT       adds to `more` further options of `local/results.py write`, such as a curve and findings
 for_each_split() { # calls $1 with each pair and split
     local pair split
     for pair in $pairs; do

@@ -7,7 +7,7 @@ from pathlib import Path
 from click.testing import CliRunner
 from fake_runs import references, write_run
 
-from simulst.commands.results import results
+from results import main
 from simulst.runs import score_run
 
 FINDINGS = """
@@ -31,8 +31,8 @@ def make(tmp_path: Path) -> Path:
 
 
 def call(*arguments: object) -> str:
-    """What `simulst results` prints."""
-    done = CliRunner().invoke(results, [*map(str, arguments)], catch_exceptions=False)
+    """What `local/results.py` prints."""
+    done = CliRunner().invoke(main, [*map(str, arguments)], catch_exceptions=False)
     assert done.exit_code == 0, done.output
     return done.stdout
 

@@ -46,7 +46,7 @@ torch torch.utils.serialization.config torch.utils.tensorboard ctranslate2
 transformers.models.mbart.modeling_mbart transformers.models.speech_encoder_decoder.modeling_speech_encoder_decoder
 transformers.models.wav2vec2.feature_extraction_wav2vec2 transformers.models.wav2vec2.modeling_wav2vec2
 transformers.models.whisper.feature_extraction_whisper transformers.models.whisper.modeling_whisper
-simulst.commands.main simulst.show.overview simulst.models.cascade.settings simulst.models.espnet.model
+simulst.commands.main simulst.models.cascade.settings simulst.models.espnet.model
 simulst.models.huggingface.model simulst.models.whisper simulst.prefix.pairs simulst.show.report.write
 simulst.training.average simulst.training.configuration
 espnet2.bin.asr_train espnet2.bin.st_train

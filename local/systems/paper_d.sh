@@ -164,7 +164,7 @@ say_more() { # as the other systems, with the tables of prefix pairs and of the 
         test_findings "$(runs_of "$1" "$2")"
         if [ -e "$prefix/$2/scores.json" ]; then scored=$prefix/$2; else scored=$prefix/predictor; fi
         for name in "${filters[@]}"; do of_pairs+=(--pairs "$prefix/pairs/$name"); done
-        simulst prefix tables "${of_pairs[@]}" --predictor "$scored" --out "$prefix/tables.json"
+        python ../../local/results.py prefix-tables "${of_pairs[@]}" --predictor "$scored" --out "$prefix/tables.json"
         more+=(--curve "${tested[@]}" --table "$prefix/tables.json")
     fi
 }

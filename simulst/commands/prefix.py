@@ -220,17 +220,6 @@ def score(data: Path, prefixes: Path, predictor: Path, out: Path) -> None:
     _show(score(predictor, data, prefixes, out))
 
 
-@prefix.command()
-@click.option("--pairs", multiple=True, type=PATH, help="Folder of one filter's prefix pairs (repeatable).")
-@click.option("--predictor", required=True, type=PATH, help="Folder with the boundary predictor's scores.")
-@click.option("--out", required=True, type=PATH, help="File for 'simulst results write --table' (JSON).")
-def tables(pairs: tuple[Path, ...], predictor: Path, out: Path) -> None:
-    """Write tables of the pairs and of the predictor."""
-    from simulst.prefix.tables import write_tables
-
-    write_tables(pairs, predictor, out)
-
-
 def _show(scores: dict[str, Any]) -> None:
     rows = {"outputs": scores["frames"], **{f"pieces, {t}": row for t, row in scores["pieces"].items()}}
     print(f"{'':12}" + "".join(f"{name:>11}" for name in scores["frames"]))

@@ -7,6 +7,7 @@ configuration of the last stage is told before hours of training.
 
 from __future__ import annotations
 
+import importlib
 import sys
 from collections.abc import Sequence
 from inspect import signature
@@ -19,6 +20,8 @@ from simulst.errors import SimulstError
 
 FIELD, CALL = "\x1f", "\x1e"
 """What ends each field and each call on stdin. The fields: the stage, `simulst` or `python`, and the arguments."""
+SHARED = "../../local/"
+"""Where recipes find the programs that they share, whose options are checked, too."""
 
 
 @click.command(hidden=True)
@@ -32,25 +35,33 @@ def rehearse(context: click.Context) -> None:
         try:
             if name == "simulst":
                 check_call(program, arguments, checked)
+            elif arguments[0].startswith(SHARED):
+                check_call(_main_of(Path(arguments[0])), arguments[1:], checked, arguments[0])
             elif "--decodings" in arguments:  # a recipe's own program that reads a sweep
                 check_files({"decodings": arguments[arguments.index("--decodings") + 1]}, checked)
         except SimulstError as error:
             raise SimulstError(f"stage {stage}: {error}") from None
 
 
-def check_call(program: click.Command, arguments: Sequence[str], checked: set[str]) -> None:
+def _main_of(script: Path) -> click.Command:
+    """The command of a program in Python, without running it."""
+    sys.path.insert(0, str(script.resolve().parent))
+    return vars(importlib.import_module(script.stem))["main"]
+
+
+def check_call(program: click.Command, arguments: Sequence[str], checked: set[str], name: str = "simulst") -> None:
     """Read a call of `program` as click will read it, and open its configurations.
 
-    checked: those that were opened before; gets those of this call.
+    checked: those that were opened before; gets those of this call. name: of the program.
     Raises SimulstError: an option or a value that the command does not take; a configuration is missing or wrong.
     """
-    command, context, left, names = program, click.Context(program), list(arguments), ["simulst"]
+    command, context, left, names = program, click.Context(program), list(arguments), [name]
     try:
         while isinstance(command, click.Group):
-            name, found, left = command.resolve_command(context, left)
-            assert name is not None and found is not None
+            named, found, left = command.resolve_command(context, left)
+            assert named is not None and found is not None
             command = found
-            names.append(name)
+            names.append(named)
         options = command.make_context(" ".join(names), left).params
     except click.ClickException as error:
         raise SimulstError(f"{' '.join(names)}: {error.format_message()}") from error
@@ -61,17 +72,14 @@ def check_files(options: dict[str, Any], checked: set[str]) -> None:
     """Open the configurations among a command's options. `checked` and errors are those of `check_call`."""
     from simulst.config import load_sweep, parse_values
     from simulst.files.yaml import read_yaml
-    from simulst.findings import load_findings
 
-    names = ("decodings", "values", "config", "findings", "task", "extra")
+    names = ("decodings", "values", "config", "task", "extra")
     key = repr([*(options.get(name) for name in names), options.get("wait_k") is None])
     if key in checked:
         return
     checked.add(key)
     if options.get("decodings"):
         load_sweep(options["decodings"], parse_values(options.get("values", ())))
-    if options.get("findings"):
-        load_findings(options["findings"])
     if isinstance(config := options.get("config"), Path):
         if "train_dirs" in options:  # of a fine-tuning
             from simulst.training.configuration import read_options

@@ -1,4 +1,4 @@
-"""`simulst table`, `plot`, `report`, `choose` and `findings`: compare finished runs."""
+"""`simulst table`, `plot`, `report` and `choose`: compare finished runs."""
 
 from __future__ import annotations
 
@@ -155,27 +155,3 @@ def choose(
     click.echo(report(found))
     if out is not None:
         write_choices(out, found, asked)
-
-
-@click.command()
-@click.option(
-    "--findings", "files", multiple=True, required=True, type=click.Path(), help="File of findings (YAML; repeatable)."
-)
-@click.option(
-    "--runs",
-    multiple=True,
-    required=True,
-    type=PATH,
-    help="Folder with the runs of one training, or several by wildcards; repeat it for trainings with other seeds.",
-)
-@click.option("--samples", default=10_000, show_default=True, type=click.IntRange(100), help="Resamples to draw.")
-def findings(files: tuple[str, ...], runs: tuple[Path, ...], samples: int) -> None:
-    """Test the findings of papers on finished runs.
-
-    Each holds or does not hold, is inconclusive, or can't be tested. The runs must be of one test set. docs/findings.md
-    says how a finding is declared and by what rule it is decided.
-    """
-    from simulst.findings import tested
-    from simulst.show.findings import findings_page
-
-    click.echo(findings_page(tested(files, runs, samples)))

@@ -1,14 +1,12 @@
-"""Tables in Markdown: of runs, of published figures, and what tests of two runs found."""
+"""Tables of runs in Markdown."""
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Sequence
 from pathlib import Path
 
-from simulst.measure.metric import KNOWN, Metric
+from simulst.measure.metric import Metric
 from simulst.results.runs import Row, check_same_data, load_runs, metrics_of, warn_of_slow
-from simulst.results.section import Comparison, Published
 
 
 def runs_table(folders: Sequence[Path]) -> str:
@@ -54,39 +52,6 @@ def score_cells(rows: Sequence[Row], metrics: Sequence[Metric], what: str = "Con
                 low, high = (row.scores.get(f"{metric.key}_{end}") for end in ("low", "high"))
                 line.append(metric.interval_text(low, high))
     return [head, *lines]
-
-
-def comparisons_text(tests: Sequence[Comparison]) -> str:
-    """What tests found, a sentence for each two runs in Markdown."""
-    sentences = []
-    for (baseline, system), group in itertools.groupby(tests, lambda test: (test.baseline, test.system)):
-        of_two = list(group)
-        figures = [
-            f"{one.metric} {m.text(one.difference, True)} {m.interval_text(one.low, one.high, True)}, {p_text(one.p)}"
-            for one in of_two
-            for m in [KNOWN[one.metric]]
-        ]
-        sentences.append(
-            f"`{system}` against `{baseline}`: {'; '.join(figures)} (95 % intervals of each test alone, paired "
-            f"randomisation over {of_two[0].sentences} sentences, p corrected for {len(tests)} tests)."
-        )
-    return "\n\n".join(sentences)
-
-
-def p_text(p: float) -> str:
-    """A p-value in a sentence."""
-    return f"p = {p:.3f}" if p >= 0.001 else "p < 0.001"
-
-
-def published_parts(points: Sequence[Published]) -> list[str]:
-    """A table of published points, and where they come from, as paragraphs in Markdown."""
-    if not points:
-        return []
-    systems = dict.fromkeys((point.curve.removesuffix(" (published)"), point.about, point.source) for point in points)
-    data = ", ".join(dict.fromkeys(point.data for point in points))
-    lines = [f"* {name}: {about} ({source})" for name, about, source in systems]
-    table = scores_table(points, shown_metrics(points), "Published")
-    return [f"Published figures of others, on {data}:", table, "\n".join(lines)]
 
 
 def markdown(rows: Sequence[Sequence[str]]) -> str:

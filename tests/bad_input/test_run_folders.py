@@ -115,7 +115,7 @@ REPORTS = [
     ),
     Case("simulst plot nowhere --out x.svg", "nowhere: no such folder"),
     *table(
-        "simulst results write run --recipe mini --section s --out exp --command c",
+        "local/results.py write run --recipe mini --section s --out exp --command c",
         ("--section a/b", "section 'a/b': give a name of letters, digits"),
         ("--recipe ..", "recipe '..': give a name of letters, digits"),
         ("--curve --x ALL", "run: its scores have no 'ALL'; choose from AL, LAAL"),
@@ -129,14 +129,14 @@ REPORTS = [
         ("--text nowhere.txt", "nowhere.txt: cannot be used (No such file or directory)"),
         ("--publish nowhere", "nowhere: not the folder of simulst, as it has no egs/mini"),
     ),
-    Case("simulst results write nowhere --recipe r --section s --out exp --command c", "nowhere: no such folder"),
+    Case("local/results.py write nowhere --recipe r --section s --out exp --command c", "nowhere: no such folder"),
     Case(
-        "simulst results write --recipe r --section s --out exp --command c",
+        "local/results.py write --recipe r --section s --out exp --command c",
         "s: there is nothing to write; give folders",
     ),
-    Case("simulst results render", "results: has no results; give the folder of simulst as --root"),
+    Case("local/results.py render", "results: has no results; give the folder of simulst as --root"),
     *table(
-        "simulst results render mini",
+        "local/results.py render mini",
         ("", "results/mini: has no results; recipes with results are none yet"),
         ("", "results/mini/s.json: not valid JSON", written("results/mini/s.json", "{")),
         (
@@ -168,7 +168,7 @@ REPORTS = [
 
 FINDING = "{id: X1, section: 1, sentence: s, kind: quality_at_lag, a: ['LA-2*'], b: ['hold*'], direction: more}"
 FINDINGS = [
-    Case("simulst findings --findings f.yaml --runs run", words, written("f.yaml", text), status)
+    Case("local/results.py findings --findings f.yaml --runs run", words, written("f.yaml", text), status)
     for words, text, status in (
         ("f.yaml: a file of findings is a mapping with the keys paper, command and findings", "- 1", 1),
         ("kind", f"paper: P\nfindings: [{FINDING.replace('quality_at_lag', 'taste')}]", 1),
@@ -177,7 +177,7 @@ FINDINGS = [
         ("", f"paper: P\nfindings: [{FINDING}]", 0),  # its runs are missing, which the page says
     )
 ] + table(
-    "simulst findings --findings f.yaml",
+    "local/results.py findings --findings f.yaml",
     ("--runs run", "f.yaml: no such"),
     ("--runs nowhere", "nowhere: ", written("f.yaml", f"paper: P\nfindings: [{FINDING}]")),
 )

@@ -12,10 +12,10 @@ import soundfile
 import yaml
 
 from make_small import write_film
+from published.section import read_section
 from simulst.config import load_sweep
 from simulst.log import read_log
 from simulst.results.runs import find_runs
-from simulst.results.section import read_section
 
 RATE = 16000
 SWEEP = """

@@ -14,10 +14,10 @@ import warm
 import yaml
 
 from make_mini import make_mini
+from published.section import read_section
 from simulst.audio.read import load_audio
 from simulst.audio.units import SAMPLE_RATE
 from simulst.log import read_log
-from simulst.results.section import read_section
 
 ROOT = Path(__file__).parents[2]
 COMMANDS = "".join(block.text for block in pages.blocks("docs/new_pair.md", "sh"))

@@ -17,9 +17,9 @@ import tracked
 import warm
 from click.testing import CliRunner
 
+from findings import load_findings
 from simulst.commands.main import main
 from simulst.config import load_sweep, parse_values
-from simulst.findings import load_findings
 from simulst.machine.threads import available_cores
 from simulst.policy.ctc_guide import CTCGuide
 
@@ -214,7 +214,7 @@ def test_a_script_does_everything(noted: Path) -> None:
         ["train", "finetune"],
         ["sweep", "--data"],
         ["runs", "score"],
-        ["results", "write"],
+        ["../../local/results.py", "write"],
         ["report", "exp/en-de/paper_a/decode/en-de/tst-COMMON"],
     ]
 
@@ -228,7 +228,7 @@ def test_iwslt_makes_its_own_small_folder_or_takes_the_organisers(noted: Path) -
         ["python", "../../local/fetch_whisper.py", "--downloads"],
         ["simulst", "sweep", "--data"],
         ["simulst", "runs", "score"],
-        ["simulst", "results", "write"],
+        ["python", "../../local/results.py", "write"],
         ["simulst", "report", "exp/es-en-small"],
     ]
     assert (
@@ -247,7 +247,7 @@ def test_iwslt_makes_its_own_small_folder_or_takes_the_organisers(noted: Path) -
     given = called(noted, "iwslt", *options)
     assert given[0].startswith("simulst data iwslt /data/mcif data/mcif") and "fetch_whisper" not in "".join(given)
     assert "--model org/m:x " in given[1] and given[1].endswith("--model-option a=1 --model-option b=2")
-    written = [line for line in given if line.startswith("simulst results")]
+    written = [line for line in given if line.startswith("python ../../local/results.py")]
     assert [line.count("--published") for line in written] == [1, 1, 0]
     assert "--section m-x-en-de-mcif " in written[0] and "iwslt2026_cs-en.yaml" in written[1]
     assert "../../conf/published/iwslt2026_en-ja.yaml: no such file, so no published figures are drawn" in given
@@ -319,16 +319,15 @@ def test_variants_and_systems_have_sections_of_their_own(noted: Path) -> None:
 
 
 def test_the_last_stage_makes_a_report_of_each_split(noted: Path) -> None:
-    """Of its runs, with what the section of results adds to them."""
+    """Of its runs, named as their section of results."""
     for name, options in (("mini", []), ("mini/paper_d", []), ("prompts", []), ("voices", []), ("must_c/paper_b", [])):
         lines = called(noted, name, *options, "--only", "results", "--utterances", "1")
         reports = [line.split() for line in lines if line.startswith("simulst report")]
-        written = [line.split() for line in lines if line.startswith("simulst results")]
+        written = [line.split() for line in lines if line.startswith("python ../../local/results.py write")]
         sections = {line[line.index("--section") + 1]: line[3] for line in written}
         assert reports, name
-        for _, _, runs, results, *shown, _, out in reports:
-            assert shown == ["--utterances", "1"] and out == results.replace(".json", ".html")
-            assert sections[Path(results).stem] == runs
+        for _, _, runs, *shown, _, out in reports:
+            assert shown == ["--utterances", "1"] and sections[Path(out).stem] == runs
 
 
 def test_findings(noted: Path) -> None:
@@ -453,7 +452,7 @@ def test_paper_bs_models_begin_with_one_recognition_model(noted: Path) -> None:
     assert sum("decode/paper_b.yaml" in line for line in lines) == 6
     findings = [line for line in lines if "--findings" in line]
     assert findings == [
-        f"simulst results write --findings ../../conf/findings/{file}.yaml --training other/b-*/en-ja "
+        f"python ../../local/results.py write --findings ../../conf/findings/{file}.yaml --training other/b-*/en-ja "
         f"--training more/b-*/en-ja --recipe mini --section {section}-findings-en-ja --out other "
         '--command ./run.sh --recipe mini/paper_b --pair en-ja --train-options "--seed 2" --seeds more --counts "1 2"'
         for section, file in (("paper_b", "paper_b"), ("paper_b-pieces", "paper_b_pieces"))

@@ -11,8 +11,8 @@ import stages
 import tiny_huggingface
 import yaml
 
+from published.section import Section, read_section
 from simulst.results.runs import find_runs
-from simulst.results.section import Section, read_section
 
 TEXTS = ["der Hund", "die Katze und der Hund", "ein Café"]
 CONFIG = {"epochs": 1, "learning_rate": 1e-5, "batch_seconds": 2.0}

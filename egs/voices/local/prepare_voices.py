@@ -13,6 +13,7 @@ from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import click
 from tqdm import tqdm
@@ -28,7 +29,6 @@ from simulst.commands.common import PATH, force_option, run_command
 from simulst.errors import SimulstError
 from simulst.files.folder import written_whole
 from simulst.files.lock import digest
-from simulst.results.section import Table
 from sources import CHECKSUMS, fetch_games, fetch_words
 from splits import ALIKE, DEV, SPLITS, TST, split
 from truecase import Truecaser, shared_words, without_accents
@@ -214,7 +214,7 @@ def write_accents(texts: Mapping[str, Sequence[str]], words: Mapping[str, set[st
         (out / f"accents.{language}.tsv").write_text("\n".join(lines) + "\n", encoding="utf-8")
 
 
-def counts_tables(corpus: Path) -> list[Table]:
+def counts_tables(corpus: Path) -> list[dict[str, Any]]:
     """Tables of a corpus's counts.tsv: lines, minutes and speakers, then words, by pair and split.
 
     Raises SimulstError: the file is missing, or is no such table.
@@ -236,7 +236,7 @@ def counts_tables(corpus: Path) -> list[Table]:
             for pair in pairs:
                 of_pair = [{**cells[pair, name], "minutes": float(cells[pair, name]["minutes"])} for name in SPLITS]
                 rows.append((pair, *(shape.format(**row) for row in of_pair)))
-            tables.append(Table((head, *SPLITS), tuple(rows)))
+            tables.append({"head": [head, *SPLITS], "rows": rows})
     except (OSError, ValueError, KeyError, TypeError) as error:
         raise SimulstError(
             f"{path}: not the counts of a corpus; ./run.sh --recipe voices --only data --force makes them."

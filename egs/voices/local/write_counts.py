@@ -1,9 +1,8 @@
-"""Write the tables of the corpus for `simulst results write --table`."""
+"""Write the tables of the corpus for `local/results.py write --table`."""
 
 from __future__ import annotations
 
 import json
-from dataclasses import asdict
 from pathlib import Path
 
 import click
@@ -18,7 +17,7 @@ from simulst.files.folder import write_atomically
 @click.option("--out", required=True, type=PATH, help="File to write (JSON).")
 def main(corpus: Path, out: Path) -> None:
     """Write the file."""
-    write_atomically(out, json.dumps([asdict(table) for table in counts_tables(corpus)], ensure_ascii=False) + "\n")
+    write_atomically(out, json.dumps(counts_tables(corpus), ensure_ascii=False) + "\n")
 
 
 if __name__ == "__main__":

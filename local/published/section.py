@@ -1,6 +1,6 @@
 """What was measured, as plain data: `results/<recipe>/<section>.json`.
 
-A section is what one stage decodes on one test set. `simulst results write` writes the file, and git keeps it:
+A section is what one stage decodes on one test set. `local/results.py write` writes the file, and git keeps it:
 
     {
       "title": "mini en-de, tst-COMMON",                 heading on the page, and title of the curve
@@ -53,12 +53,12 @@ Kind = Literal[
     "lag_at_quality",
     "cost_at_lag",
 ]
-"""What a finding compares (`simulst.findings.compare`)."""
+"""What a finding compares (`findings.compare`)."""
 Verdict = Literal["holds", "does not hold", "not decided", "runs missing", "for other languages"]
 
 Cell = str | int | float | None
 
-REMEDY = "write it again by simulst results write, or take it back from git"
+REMEDY = "write it again by local/results.py write, or take it back from git"
 
 
 @dataclass(frozen=True)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from simulst.findings.declared import Finding, load_findings
-from simulst.findings.verdict import Outcome, decide, tested
+from findings.declared import Finding, load_findings
+from findings.verdict import Outcome, decide, tested
 
 __all__ = ["Finding", "Outcome", "decide", "load_findings", "tested"]

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+from findings.declared import Finding
+from published.section import Decided
 from simulst.errors import SimulstError
-from simulst.findings.declared import Finding
-from simulst.results.section import Decided
 from simulst.show.table import markdown
 
 SHORT = {"holds": "yes", "does not hold": "no", "inconclusive": "?", "can't be tested": "–"}

@@ -6,10 +6,9 @@ import textwrap
 from collections import Counter
 from collections.abc import Sequence
 
-from simulst.findings.compare import AT
-from simulst.findings.verdict import LEVEL
-from simulst.results.section import Decided
-from simulst.show.table import p_text
+from findings.compare import AT
+from findings.verdict import LEVEL
+from published.section import Decided
 
 WIDTH = 118
 DIGITS = {"quality": 1, "lag": 0, "cost": 0, "length": 2}
@@ -126,3 +125,8 @@ def _listed(patterns: Sequence[str]) -> str:
 def _wrapped(line: str) -> str:
     indent = "  " if line.startswith("* ") else ""
     return textwrap.fill(line, WIDTH, subsequent_indent=indent, break_long_words=False, break_on_hyphens=False)
+
+
+def p_text(p: float) -> str:
+    """A p-value in a sentence."""
+    return f"p = {p:.3f}" if p >= 0.001 else "p < 0.001"

@@ -9,11 +9,11 @@ import fake_runs
 import pytest
 import yaml
 
+from published.collect import comparisons_of, equal_texts_table
+from published.pages import comparisons_text
 from simulst.errors import SimulstError
-from simulst.results.collect import comparisons_of, equal_texts_table
 from simulst.results.runs import load_runs
 from simulst.runs import compare_runs, score_run
-from simulst.show.table import comparisons_text
 
 
 @pytest.fixture

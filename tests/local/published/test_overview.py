@@ -6,11 +6,11 @@ from dataclasses import replace
 
 import pytest
 
+from findings import Finding, Outcome
+from findings.verdict import as_result
+from published.overview import Column, overview
+from published.section import Decided, Verdict
 from simulst.errors import SimulstError
-from simulst.findings import Finding, Outcome
-from simulst.findings.verdict import as_result
-from simulst.results.section import Decided, Verdict
-from simulst.show.overview import Column, overview
 
 VERDICTS: tuple[Verdict, ...] = ("holds", "does not hold", "not decided", "runs missing", "for other languages")
 FINDINGS = [

@@ -10,11 +10,11 @@ import pytest
 from click.testing import CliRunner
 from fake_runs import references, write_run
 
-from simulst.commands.main import main
+from findings import Finding, Outcome
+from findings.text import findings_page
+from findings.verdict import Measured, as_result
+from results import main
 from simulst.errors import SimulstError
-from simulst.findings import Finding, Outcome
-from simulst.findings.verdict import Measured, as_result
-from simulst.show.findings import findings_page
 
 X1 = Finding("X1", "3.4", "A is better than B.", "quality_at_lag", ("a_*",), ("b",), "more", 1.5, command="./run.sh")
 FOUND = Measured(3.4567, 1.2, 5.678, (3.11, 3.84), 0.001, 1.0, (1953.2, 2072.4), None)

@@ -9,9 +9,9 @@ import pages as repository
 import pytest
 from recipe_copy import README, call, files, publish
 
+from published.pages import anchor, read_recipe, recipes, rendered
+from published.section import read_sections
 from simulst.errors import SimulstError
-from simulst.results.section import read_sections
-from simulst.show.pages import anchor, read_recipe, recipes, rendered
 
 PAGE = """
 title: All of mine
@@ -100,9 +100,9 @@ def test_a_recipe_without_results(root: Path) -> None:
 
 
 def test_the_committed_pages_are_what_render_gives(committed: Path) -> None:
-    """If this fails: simulst results render."""
+    """If this fails: local/results.py render."""
     for page, text in rendered(committed, recipes(committed)).items():
-        assert page.read_text(encoding="utf-8") == text, f"{page}: run simulst results render"
+        assert page.read_text(encoding="utf-8") == text, f"{page}: run local/results.py render"
 
 
 def test_every_committed_curve_shows_its_section(committed: Path) -> None:
@@ -117,7 +117,7 @@ def test_every_committed_curve_shows_its_section(committed: Path) -> None:
                 lines = {
                     run.curve for run in section.runs if not run.offline and run.scores[section.curve[0]] is not None
                 }
-                assert {section.title, *lines} <= shown, f"{folder / name}: run simulst results render"
+                assert {section.title, *lines} <= shown, f"{folder / name}: run local/results.py render"
 
 
 def test_readmes_are_short(committed: Path) -> None:

@@ -12,12 +12,12 @@ import pages
 import pytest
 import tracked
 
+from findings import Finding, load_findings
+from findings.declared import Kind
 from simulst.config import load_sweep
 from simulst.errors import SimulstError
-from simulst.findings import Finding, load_findings
-from simulst.findings.declared import Kind
 
-ROOT = Path(__file__).parents[2]
+ROOT = Path(__file__).parents[3]
 FILES = tracked.files("conf/findings/*.yaml")
 GOOD = {"id": "X1", "section": 3, "sentence": "s", "kind": "quality", "a": ["x"], "b": ["y"], "direction": "more"}
 

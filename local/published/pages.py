@@ -10,25 +10,27 @@ The blocks stand between `<!-- results -->` and `<!-- end results -->`.
 
 from __future__ import annotations
 
+import itertools
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, TypeVar
 
+from findings import load_findings
+from findings.text import findings_page, p_text
+from published.overview import Column, overview
+from published.section import Comparison, Published, Section, check_name, read_sections, write_section
 from simulst.errors import SimulstError
 from simulst.files.folder import write_atomically
 from simulst.files.lock import locked
 from simulst.files.yaml import read_yaml
-from simulst.findings import load_findings
-from simulst.measure.metric import Metric
+from simulst.measure.metric import KNOWN, Metric
 from simulst.options import build_options
 from simulst.results.runs import Row, metrics_of
-from simulst.results.section import Section, check_name, read_sections, write_section
 from simulst.show.curve import draw_rows
-from simulst.show.findings import findings_page
-from simulst.show.overview import Column, overview
-from simulst.show.table import comparisons_text, markdown, published_parts, rows_table, scores_table
+from simulst.show.report.content import decoded
+from simulst.show.table import markdown, rows_table, scores_table, shown_metrics
 
 T = TypeVar("T")
 
@@ -181,22 +183,36 @@ def section_parts(section: Section, picture: str, notes: str = "") -> list[str]:
     if section.text:
         parts.append(f"```\n{section.text}\n```")
     parts.append(f"Made by:\n\n```sh\n{section.command}\n```")
-    parts.append(decoded(section))
+    parts.append(decoded(section.runs, "Published" if section.rounded else "Decoded"))
     return [part for part in parts if part]
 
 
-def decoded(section: Section) -> str:
-    """When, by which commit and where the runs were decoded (or their page was published), as far as it is known."""
-    dates = sorted({run.date for run in section.runs if run.date})
-    commits = list(dict.fromkeys(run.commit[:12] for run in section.runs if run.commit))
-    processors = list(dict.fromkeys(run.processor for run in section.runs if run.processor))
-    parts = [
-        f"on {dates[0]}" + (f" to {dates[-1]}" if len(dates) > 1 else "") if dates else "",
-        f"by commit {', '.join(commits)}" if commits else "",
-        f"on {', '.join(processors)}" if processors else "",
-    ]
-    what = "Published" if section.rounded else "Decoded"
-    return f"{what} {', '.join(part for part in parts if part)}." if any(parts) else ""
+def comparisons_text(tests: Sequence[Comparison]) -> str:
+    """What tests found, a sentence for each two runs in Markdown."""
+    sentences = []
+    for (baseline, system), group in itertools.groupby(tests, lambda test: (test.baseline, test.system)):
+        of_two = list(group)
+        figures = [
+            f"{one.metric} {m.text(one.difference, True)} {m.interval_text(one.low, one.high, True)}, {p_text(one.p)}"
+            for one in of_two
+            for m in [KNOWN[one.metric]]
+        ]
+        sentences.append(
+            f"`{system}` against `{baseline}`: {'; '.join(figures)} (95 % intervals of each test alone, paired "
+            f"randomisation over {of_two[0].sentences} sentences, p corrected for {len(tests)} tests)."
+        )
+    return "\n\n".join(sentences)
+
+
+def published_parts(points: Sequence[Published]) -> list[str]:
+    """A table of published points, and where they come from, as paragraphs in Markdown."""
+    if not points:
+        return []
+    systems = dict.fromkeys((point.curve.removesuffix(" (published)"), point.about, point.source) for point in points)
+    data = ", ".join(dict.fromkeys(point.data for point in points))
+    lines = [f"* {name}: {about} ({source})" for name, about, source in systems]
+    table = scores_table(points, shown_metrics(points), "Published")
+    return [f"Published figures of others, on {data}:", table, "\n".join(lines)]
 
 
 def anchor(title: str) -> str:
@@ -243,7 +259,7 @@ def rendered(root: Path, names: Sequence[str]) -> dict[Path, str]:
     for name in names:
         recipe, folder = read_recipe(root, name), root / "egs" / name
         about = (
-            f"`simulst results render {name}` writes this page from `results/{name}/`. "
+            f"`python local/results.py render {name}` writes this page from `results/{name}/`. "
             "[Labels](../../docs/configurations.md#labels) explains the names of the rows, "
             "[metrics](../../docs/metrics.md) the columns."
         )
@@ -326,7 +342,7 @@ def keep(out: Path, recipe: str, name: str, section: Section) -> list[Path]:
         write_section(folder / f"{name}.json", section)
         drawn = draw(folder, {name: section})
         sections = {key: (Entry(key, key), one) for key, one in read_sections(folder).items()}
-        about = "`simulst results write` writes this page from `results/` beside it."
+        about = "`local/results.py write` writes this page from `results/` beside it."
         _write(out / RESULTS, results_page(Recipe(recipe, f"{recipe}: results", "", sections), "results", about))
     return [folder / f"{name}.json", *drawn, out / RESULTS]
 

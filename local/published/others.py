@@ -14,11 +14,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
+from published.section import Published
 from simulst.errors import SimulstError
 from simulst.files.yaml import read_yaml
 from simulst.measure.metric import KNOWN
 from simulst.options import read_fields
-from simulst.results.section import Published
 
 REMEDY = "give a file as those in conf/published"
 

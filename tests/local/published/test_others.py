@@ -8,11 +8,11 @@ from pathlib import Path
 import pytest
 import yaml
 
+from published.others import read_published
+from published.pages import published_parts
 from simulst.errors import SimulstError
-from simulst.results.published import read_published
-from simulst.show.table import published_parts
 
-FILES = sorted((Path(__file__).parents[2] / "conf/published").glob("*.yaml"))
+FILES = sorted((Path(__file__).parents[3] / "conf/published").glob("*.yaml"))
 POINT = {"value": 640, "BLEU": 22.4, "LongYAAL": 1810}
 SYSTEM = {
     "system": "baseline",

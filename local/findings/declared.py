@@ -9,12 +9,12 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field
 
+from published.section import Kind
 from simulst.errors import SimulstError
 from simulst.files.yaml import read_yaml
 from simulst.languages import code_of
 from simulst.measure.metric import lags_of
 from simulst.options import build_options
-from simulst.results.section import Kind
 
 Text = Annotated[str, Field(min_length=1)]
 LAGS = tuple(metric.key for metric in lags_of("sentences") if metric.unit == "ms" and "AL_steps" not in metric.key)
@@ -28,7 +28,7 @@ class Finding:
     id: a short name, such as C3.
     section: where in the paper it stands.
     sentence: what the paper finds, in our own words.
-    kind: the figure that is compared (see `simulst.findings.compare`).
+    kind: the figure that is compared (see `findings.compare`).
     a, b: patterns of run labels with shell wildcards, such as `LA-2_*ms`. Each needs a run. A pattern with a slash is
         compared with the end of the run's path, so that `char/k*` names the runs in folders called char.
     direction: what the difference a - b is said to be: "more" or "less" than the margin, or the "same", not further

@@ -1,4 +1,4 @@
-"""`simulst results write`: from finished runs to a section and its pages."""
+"""`local/results.py write`: from finished runs to a section and its pages."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ import yaml
 from fake_runs import references, write_run
 from recipe_copy import call, files, make, publish
 
+from published.section import read_section
 from simulst.errors import SimulstError
-from simulst.results.section import read_section
 from simulst.runs import score_run
 
 

@@ -9,8 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from simulst.errors import SimulstError
-from simulst.results.section import (
+from published.section import (
     Comparison,
     Decided,
     Run,
@@ -21,6 +20,7 @@ from simulst.results.section import (
     to_json,
     write_section,
 )
+from simulst.errors import SimulstError
 
 texts, figures = st.text(), st.floats(allow_nan=False, allow_infinity=False)
 cells = st.none() | st.integers(-(10**9), 10**9) | figures | texts

@@ -1,4 +1,4 @@
-"""Tables of prefix pairs and of the boundary predictor, as `simulst results write --table` takes them."""
+"""Tables of prefix pairs and of the boundary predictor, as `local/results.py write --table` takes them."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
-from simulst.commands.main import main
+from published.collect import Sources, collect
+from results import main
 from simulst.errors import SimulstError
-from simulst.results.collect import Sources, collect
 from simulst.show.table import markdown
 
 
@@ -21,7 +21,7 @@ def test_tables_of_prefix_alignment(tmp_path: Path) -> None:
         (tmp_path / name / "train/pairs.json").write_text(json.dumps(counts))
     row = {"accuracy": 0.75, "precision": 1 / 3, "recall": None, "f1": 1.0}
     (tmp_path / "predictor").mkdir()
-    command = ["prefix", "tables", "--predictor", tmp_path / "predictor", "--out", tmp_path / "tables.json"]
+    command = ["prefix-tables", "--predictor", tmp_path / "predictor", "--out", tmp_path / "tables.json"]
     command += [part for name in ("all", "maxratio20") for part in ("--pairs", tmp_path / name)]
     with pytest.raises(SimulstError, match="no such file; run the recipe's stage train first"):
         CliRunner().invoke(main, [*map(str, command)], catch_exceptions=False)

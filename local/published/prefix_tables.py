@@ -1,4 +1,4 @@
-"""Tables of prefix alignment for `simulst results write --table`: how many pairs a filter leaves, and the predictor."""
+"""Tables for `local/results.py write --table`: how many prefix pairs a filter leaves, and the boundary predictor."""
 
 from __future__ import annotations
 

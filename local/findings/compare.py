@@ -20,8 +20,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from simulst.findings.declared import Finding
-from simulst.findings.figures import Figures
+from findings.declared import Finding
+from findings.figures import Figures
 
 LEVELS = 11
 AT = {"quality_at_lag": "lag", "cost_at_lag": "lag", "lag_at_quality": "BLEU"}

@@ -15,10 +15,10 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 from sacrebleu.metrics import BLEU
 
+from findings import Finding, decide
+from findings.figures import Figures, Run, figures_of, find_training
+from findings.verdict import _wild, measure, one_sided
 from simulst.errors import SimulstError
-from simulst.findings import Finding, decide
-from simulst.findings.figures import Figures, Run, figures_of, find_training
-from simulst.findings.verdict import _wild, measure, one_sided
 from simulst.log import read_log
 from simulst.measure.latency import corpus_latency
 

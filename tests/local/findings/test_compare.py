@@ -9,9 +9,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from simulst.findings import Finding
-from simulst.findings.compare import difference, interpolate
-from simulst.findings.figures import Figures
+from findings import Finding
+from findings.compare import difference, interpolate
+from findings.figures import Figures
 
 
 def run(bleu: float, lag: float, rtf: float = 0.1, length: float = 1.0) -> Figures:

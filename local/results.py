@@ -1,4 +1,9 @@
-"""`simulst results`: what was measured as data in results/, and the pages that are rendered from it."""
+"""What was measured as data in results/, the pages that are rendered from it, and the findings of papers.
+
+python local/results.py write RUNS... --recipe mini --section en-de --out egs/mini/exp --command "./run.sh"
+python local/results.py render
+python local/results.py findings --findings conf/findings/paper_c.yaml --runs RUNS
+"""
 
 from __future__ import annotations
 
@@ -7,15 +12,24 @@ from pathlib import Path
 
 import click
 
-from simulst.commands.common import PATH, Group
+from simulst.commands.common import PATH, Group, run_command
+
+
+def _declared(context: click.Context, option: click.Parameter, files: tuple[Path, ...]) -> tuple[Path, ...]:
+    """Files of findings, which are read at once: a mistake in them is told before runs are."""
+    from findings import load_findings
+
+    if files:
+        load_findings(files)
+    return files
 
 
 @click.group(cls=Group)
-def results() -> None:
-    """Keep results as data, and render pages from them."""
+def main() -> None:
+    """Keep results as data, render pages from them, and test the findings of papers."""
 
 
-@results.command()
+@main.command()
 @click.argument("runs", nargs=-1, type=PATH)
 @click.option("--recipe", required=True, help="Its folder in egs/ and results/, such as mini.")
 @click.option("--section", required=True, help="Name of the file, such as en-de-tst-COMMON.")
@@ -36,7 +50,9 @@ def results() -> None:
     help="Test the difference of run B to run A: their folders, whole or below one of RUNS (repeatable).",
 )
 @click.option("--equal-texts", is_flag=True, help="Count the texts that are equal in two offline runs.")
-@click.option("--findings", multiple=True, type=PATH, help="File of findings to test (YAML; repeatable).")
+@click.option(
+    "--findings", multiple=True, type=PATH, callback=_declared, help="File of findings to test (YAML; repeatable)."
+)
 @click.option(
     "--training",
     "trainings",
@@ -70,11 +86,11 @@ def write(
     RUNS are scored runs, or folders of them. The section goes to OUT/results/SECTION.json with its curve, and all
     sections there are rendered as OUT/RESULTS.md. With --publish, the same is done in the folder of simulst.
     """
+    from findings import tested
+    from published.collect import Sources, collect
+    from published.pages import keep, publish
+    from published.section import check_name
     from simulst.errors import SimulstError
-    from simulst.findings import tested
-    from simulst.results.collect import Sources, collect
-    from simulst.results.section import check_name
-    from simulst.show.pages import keep, publish
 
     check_name(recipe, "recipe")
     check_name(section, "section")
@@ -97,12 +113,57 @@ def write(
         click.echo(f"wrote {path}")
 
 
-@results.command()
+@main.command()
 @click.argument("recipes", nargs=-1)
 @click.option("--root", default=Path(), type=PATH, help="Folder of simulst [default: the current one].")
 def render(recipes: tuple[str, ...], root: Path) -> None:
     """Render the pages and curves of RECIPES (or of all) from results/. Nothing is decoded."""
-    from simulst.show.pages import render as render_pages
+    from published.pages import render as render_pages
 
     for path in render_pages(root, recipes):
         click.echo(f"rendered {path}")
+
+
+@main.command()
+@click.option(
+    "--findings",
+    "files",
+    multiple=True,
+    required=True,
+    type=PATH,
+    callback=_declared,
+    help="File of findings (YAML; repeatable).",
+)
+@click.option(
+    "--runs",
+    multiple=True,
+    required=True,
+    type=PATH,
+    help="Folder with the runs of one training, or several by wildcards; repeat it for trainings with other seeds.",
+)
+@click.option("--samples", default=10_000, show_default=True, type=click.IntRange(100), help="Resamples to draw.")
+def findings(files: tuple[Path, ...], runs: tuple[Path, ...], samples: int) -> None:
+    """Test the findings of papers on finished runs.
+
+    Each holds or does not hold, is inconclusive, or can't be tested. The runs must be of one test set. docs/findings.md
+    says how a finding is declared and by what rule it is decided.
+    """
+    from findings import tested
+    from findings.text import findings_page
+
+    click.echo(findings_page(tested(files, runs, samples)))
+
+
+@main.command()
+@click.option("--pairs", multiple=True, type=PATH, help="Folder of one filter's prefix pairs (repeatable).")
+@click.option("--predictor", required=True, type=PATH, help="Folder with the boundary predictor's scores.")
+@click.option("--out", required=True, type=PATH, help="File for 'write --table' (JSON).")
+def prefix_tables(pairs: tuple[Path, ...], predictor: Path, out: Path) -> None:
+    """Write tables of prefix pairs and of their boundary predictor."""
+    from published.prefix_tables import write_tables
+
+    write_tables(pairs, predictor, out)
+
+
+if __name__ == "__main__":
+    run_command(main)

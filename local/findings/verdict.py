@@ -19,12 +19,12 @@ from pathlib import Path
 
 import numpy as np
 
+from findings.compare import difference
+from findings.declared import Finding, load_findings
+from findings.figures import Figures, Run, figures_of, find_training
+from published.section import Decided, Verdict
 from simulst.errors import SimulstError
-from simulst.findings.compare import difference
-from simulst.findings.declared import Finding, load_findings
-from simulst.findings.figures import Figures, Run, figures_of, find_training
 from simulst.measure.quality import holm
-from simulst.results.section import Decided, Verdict
 
 Side = dict[str, Run]
 """The runs of a side in one training, by label."""
