@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import itertools
+import logging
 import time
 from pathlib import Path
 
@@ -12,6 +13,20 @@ import click
 
 from simulst.commands.common import PATH, Positive, Words, context_options, model_folder_option
 from simulst.errors import SimulstError
+
+logger = logging.getLogger(__name__)
+
+
+def _new_key(context: click.Context, parameter: click.Parameter, name: str | None) -> None:
+    """Make a key, and print it."""
+    if name is None or context.resilient_parsing:
+        return
+    if context.params.get("keys") is None:
+        raise click.UsageError("--new-key: give the file, too, by --keys.")
+    from simulst.serve.keys import add_key
+
+    click.echo(add_key(context.params["keys"], name))
+    context.exit()
 
 
 @click.command()
@@ -31,6 +46,12 @@ from simulst.errors import SimulstError
 )
 @click.option("--key", type=PATH, help="Its key, if the certificate's file has none.")
 @click.option("--allow-host", multiple=True, metavar="NAME", help="A name by which browsers reach it (repeatable).")
+@click.option(
+    "--keys", type=PATH, is_eager=True, help="File of keys, of which clients need one [default: they need none]."
+)
+@click.option(
+    "--new-key", metavar="NAME", expose_value=False, callback=_new_key, help="Add a key to --keys, print it, and end."
+)
 @click.option("--clients", default=8, show_default=True, type=click.IntRange(1), help="Most streams at once.")
 @click.option("--viewers", default=100, show_default=True, type=click.IntRange(0), help="Most viewers at once.")
 @click.option("--seconds", default=14400.0, show_default=True, type=Positive(), help="Longest stream.")
@@ -50,6 +71,7 @@ def serve(
     certificate: Path | None,
     key: Path | None,
     allow_host: tuple[str, ...],
+    keys: Path | None,
     clients: int,
     viewers: int,
     seconds: float,
@@ -69,7 +91,7 @@ def serve(
     if key is not None and certificate is None:
         raise click.UsageError("--key: give its --certificate, too.")
     try:
-        from simulst.serve.server import Limits, Site, check_port, find_recordings, run, tls_of
+        from simulst.serve.server import Limits, Site, check_port, find_recordings, is_loopback, run, tls_of
     except ModuleNotFoundError as error:
         if error.name != "aiohttp":
             raise
@@ -78,11 +100,15 @@ def serve(
     from simulst.config import LIVE, load_decoding
     from simulst.models import check_languages, load_model, parse_options
     from simulst.serve.client import Service, pairs_of
+    from simulst.serve.keys import Keys
     from simulst.serve.log import Log
 
     configuration = load_decoding(decoding) if decoding is not None else LIVE
     tls = tls_of(certificate, key) if certificate is not None else None
     found = find_recordings(recordings) if recordings is not None else []
+    known_keys = Keys(keys) if keys is not None else None
+    if known_keys is None and not is_loopback(host):
+        logger.warning("whoever reaches %s:%d may use this server; give --keys FILE. See docs/serve.md.", host, port)
     known = known_of_all(context) if context else NOTHING
     given = parse_options(model_options)
     for pair in itertools.product(source_lang or (), target_lang or ()):
@@ -97,7 +123,7 @@ def serve(
         service = Service(loaded, configuration, pairs, usual, unit or "", known, seconds, opened)
         service.check()
         limits = Limits(clients, viewers, idle, int(message * 2**20), int(upload * 2**20))
-        site = Site(service, Path(model).name, limits, found, allow_host)
+        site = Site(service, Path(model).name, limits, found, allow_host, known_keys)
 
         def tell(number: int) -> None:
             name = f"[{host}]" if ":" in host else "localhost" if host in ("0.0.0.0", "127.0.0.1") else host

@@ -16,6 +16,7 @@ from aiohttp import WSMsgType, web
 from simulst.errors import SimulstError
 
 logger = logging.getLogger(__name__)
+logging.getLogger("aiohttp.websocket").setLevel(logging.ERROR)  # warnings of it have the protocols, and keys in them
 
 HEADERS = {
     "Content-Security-Policy": "default-src 'none'; frame-ancestors 'none'",

@@ -31,6 +31,7 @@ from simulst.errors import SimulstError
 from simulst.serve.channel import Channel, Mark
 from simulst.serve.client import ALIVE, Service, Speaker, answer_of_viewer
 from simulst.serve.connections import Connections, Limits, Refusal, Socket, dressed, left, told
+from simulst.serve.keys import Keys
 from simulst.serve.openai import OpenAI, error_of
 
 logger = logging.getLogger(__name__)
@@ -51,22 +52,29 @@ PAGES = (  # host: to which the page may connect; some browsers do not take 'sel
 )
 PART = 30  # seconds of a recording in one answer
 OPENING = 10.0  # seconds in which a connection has to say what it wants
+STRANGER = 1.0  # seconds until a wrong key is refused
 REFUSALS = 100  # of which the log tells
 ENDING = 30.0  # seconds in which all streams have to end when the server does
 HANGS = 5.0  # seconds more in which the model has to end its last computation
 HOST = re.compile(r"(?P<name>[\w.-]{1,253}|\[[0-9a-fA-F:.]{2,45}\])(:\d{1,5})?", re.ASCII)
+KEY = "openai-insecure-api-key."
 VIEW = re.compile(r"/view/([0-9a-f]{32})")
 
 
 @dataclass
 class Site:
-    """A server. recordings: files that the page offers. hosts: further names by which it is reached."""
+    """A server. recordings: files that the page offers. hosts: further names by which it is reached.
+
+    keys: of which each client needs one, but for viewers. None: nobody needs one.
+    """
 
     service: Service
     title: str
     limits: Limits = field(default_factory=Limits)
     recordings: list[tuple[Path, float]] = field(default_factory=list)
     hosts: tuple[str, ...] = ()
+    keys: Keys | None = None
+    _strangers: int = 0
     _refused: set[tuple[str, ...]] = field(default_factory=set)
     _handlers: set[asyncio.Task[Any]] = field(default_factory=set)
 
@@ -128,9 +136,10 @@ class Site:
             raise
         except Exception as error:
             status, sentence = told(error)
+        headers = {"WWW-Authenticate": "Bearer"} if status == 401 else {}
         if request.raw_path.startswith("/v1/"):
-            return dressed(web.json_response(error_of(status, sentence), status=status))
-        return dressed(web.Response(status=status, text=f"{sentence}\n"))
+            return dressed(web.json_response(error_of(status, sentence), status=status, headers=headers))
+        return dressed(web.Response(status=status, text=f"{sentence}\n", headers=headers))
 
     def _check(self, request: web.BaseRequest) -> None:
         """Refuse pages of other servers: by another name than this server's, or from another origin."""
@@ -146,8 +155,28 @@ class Site:
                 sentence = f"pages of other servers may not connect; this is {here[:200]}."
                 raise self._refusal(403, "Origin", origins, sentence)
 
+    async def _allowed(self, request: web.BaseRequest, path: str) -> bool:
+        """Whether a request needs no key, or has a right one.
+
+        A wrong one is told after a while: as connections are bounded, so is the rate of tries.
+        """
+        if self.keys is None or VIEW.fullmatch(path) or (path in PAGE and not _upgrades(request)):
+            return True  # the page asks for a key
+        key = _key_of(request)
+        allowed = self.keys.allow(key)
+        if key and not allowed:
+            self._strangers += 1
+            if self._strangers in (1, 10, 100, 1000, 10_000, 100_000):
+                logger.warning("wrong keys were refused: %d so far. See docs/serve.md.", self._strangers)
+            await asyncio.sleep(STRANGER)
+        return allowed
+
     async def _answer(self, request: web.BaseRequest) -> web.StreamResponse:
         path = request.raw_path.partition("?")[0]
+        if not await self._allowed(request, path):
+            if path == "/about.json" and request.method == "GET":
+                return web.json_response({"locked": True})  # for the page; browsers complain of every 401
+            raise Refusal(401, "this server asks for a key; send a right one as 'Authorization: Bearer KEY'.")
         if handler := self._more.get((request.method, path)):
             return await handler(request)
         if request.method not in ("GET", "HEAD"):
@@ -256,6 +285,14 @@ class _Bounded(web.Server):
             transport.abort()
 
 
+def _key_of(request: web.BaseRequest) -> str:
+    """The key that a request has, or nothing. A browser's WebSocket has it among its protocols, as OpenAI's have."""
+    kind, _, key = request.headers.get("Authorization", "").partition(" ")
+    offered = [one.strip() for one in request.headers.get("Sec-WebSocket-Protocol", "").split(",")]
+    keys = [one.removeprefix(KEY) for one in offered if one.startswith(KEY)]
+    return key.strip() if kind.lower() == "bearer" else keys[0] if keys else ""
+
+
 def _upgrades(request: web.BaseRequest) -> bool:
     return any("websocket" in offer.lower() for offer in request.headers.getall("Upgrade", []))
 
@@ -267,6 +304,14 @@ def _same_place(origin: str, here: str) -> bool:
         usual = {"http": 80, "https": 443}[page.scheme]
         return (page.scheme, page.hostname, page.port or usual) == (own.scheme, own.hostname, own.port or usual)
     except (ValueError, KeyError):
+        return False
+
+
+def is_loopback(host: str) -> bool:
+    """Whether this machine alone reaches a server of that address."""
+    try:
+        return host == "localhost" or ipaddress.ip_address(host).is_loopback
+    except ValueError:
         return False
 
 

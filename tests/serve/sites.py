@@ -18,6 +18,7 @@ from websockets.asyncio import client
 
 from simulst.config import parse_decoding
 from simulst.serve.client import Service
+from simulst.serve.keys import Keys
 from simulst.serve.server import Limits, Site
 
 LA2 = {"read": {"type": "chunk", "ms": 1000}, "commit": {"type": "local_agreement", "n": 2}}
@@ -54,13 +55,14 @@ def serving(
     port: int = 0,
     decoding: Mapping[str, Any] = LA2,
     recordings: Any = (),
+    keys: Keys | None = None,
     **service: Any,
 ) -> Iterator[Running]:
     """Our server; at the end its streams end properly."""
     options = {"pairs": PAIRS, "usual": ("es", "en"), **service}
     made = Service(model or FakeModel(), parse_decoding(dict(decoding), "test"), **options)
     made.check()
-    site = Site(made, "fake", limits or Limits(), list(recordings))
+    site = Site(made, "fake", limits or Limits(), list(recordings), keys=keys)
     loop, ready, stop = asyncio.new_event_loop(), threading.Event(), asyncio.Event()
     found: list[asyncio.Server] = []
 

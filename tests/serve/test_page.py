@@ -23,6 +23,7 @@ from simulst.background import told
 from simulst.config import parse_decoding
 from simulst.opening import Opening
 from simulst.serve import client
+from simulst.serve.keys import Keys, add_key
 from simulst.serve.server import Limits, find_recordings
 from simulst.streams import open_stream
 from simulst.subtitles import Layout, as_srt, as_vtt, cues_of, written_words
@@ -288,6 +289,32 @@ def test_a_connection_that_dies(chromium: Any, tmp_path: Path, monkeypatch: pyte
                 page.clock.fast_forward(10_000)
         says(page, "Listening")
         expect(page.locator("#text p")).to_have_count(2)
+
+
+def test_a_server_with_keys(chromium: Any, recordings: Path, tmp_path: Path) -> None:
+    """The page asks for a key until it is right, and keeps it for the tab; viewers are asked for none."""
+    key = add_key(tmp_path / "keys", "one")
+    with (
+        serving(Telling(), recordings=find_recordings(recordings), keys=Keys(tmp_path / "keys")) as server,
+        page_at(chromium, server.page) as page,
+    ):
+        page.wait_for_selector("body.locked")
+        assert obstacles(page) == [] and not page.locator("#controls").is_visible()
+        for given in ("wrong ключ", key):
+            page.fill("#key", given)
+            page.keyboard.press("Enter")
+            if given != key:
+                page.wait_for_selector("#door-wrong")
+        page.reload()
+        ready(page).select_option("#source", label="talk")
+        page.click("#share")
+        page.wait_for_selector("#shared")
+        assert key not in page.url and key not in page.input_value("#link")
+        with page_at(chromium, page.input_value("#link")) as viewer:
+            says(ready(viewer), "Watching")
+            page.click("#start")
+            to_the_end(page)
+            assert shown(page) == expected().committed_text.strip() == shown(viewer)
 
 
 def test_a_full_server(chromium: Any, recordings: Path) -> None:

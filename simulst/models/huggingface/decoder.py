@@ -207,7 +207,7 @@ class SteppedDecoder:
         logits = last_logits(output).float()
         logits[:, self._never] = -torch.inf
         if first:
-            logits[:1 if _last.get() > 1 else None, self._never_first] = -torch.inf
+            logits[: 1 if _last.get() > 1 else None, self._never_first] = -torch.inf
         return torch.log_softmax(logits, -1)  # over the tokens that may be written, as in CTranslate2
 
     def _called(self, tokens: Tensor, state: State, memory: Memory, attention: bool) -> Any:

@@ -139,10 +139,10 @@ export async function playerOfFile(file) {
 }
 
 // A recording of the server.
-export function playerOfRecording(number, seconds, part) {
+export function playerOfRecording(number, seconds, part, headers) {
   return new Player(async (n) => {
     if (n * part >= seconds) return null;
-    const answer = await fetch(`recordings/${number}/${n}`);
+    const answer = await fetch(`recordings/${number}/${n}`, { headers });
     if (!answer.ok) throw new Error("The recording can’t be read.");
     return new Int16Array(await answer.arrayBuffer());
   });

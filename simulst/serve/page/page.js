@@ -16,8 +16,6 @@ const LABELS = { chunk_ms: "Chunk, ms", commit: "Commit", n: "n", frames: "Align
 
 const view = new URLSearchParams(location.search).get("view");
 const text = new Text($("text"), $("heard"), $("tip"), $("follow"), $("empty"));
-const about = await (await fetch("about.json")).json();
-
 // ---- what the browser remembers ----
 
 function remembered(name, value) {
@@ -27,6 +25,43 @@ function remembered(name, value) {
   } catch { /* a browser that remembers nothing */ }
   return null;
 }
+
+// ---- the key, if the server asks for one; it is in no address ----
+
+const door = {
+  key: "",
+
+  get headers() { return this.key ? { Authorization: `Bearer ${this.key}` } : {}; },
+  get protocols() { return this.key && !view ? ["simulst", `openai-insecure-api-key.${this.key}`] : []; },
+
+  // What the server says of itself. Viewers need no key, and are told nothing of it.
+  async about() {
+    try {
+      this.key = sessionStorage.getItem("simulst.key") ?? "";
+    } catch { /* a browser that keeps nothing */ }
+    for (;;) {
+      const about = await (await fetch("about.json", { headers: this.headers })).json();
+      if (!about.locked) return about;
+      if (view) return { model: "", languages: {}, settings: {}, recordings: [] };
+      await this.ask();
+    }
+  },
+
+  async ask() {
+    $("door-wrong").hidden = !this.key;
+    document.body.classList.add("locked");
+    $("key").focus();
+    await new Promise((done) => $("door").addEventListener("submit", (event) => (event.preventDefault(), done()), { once: true }));
+    document.body.classList.remove("locked");
+    this.key = $("key").value.replace(/[^\w-]/g, "");
+    $("key").value = "";
+    try {
+      sessionStorage.setItem("simulst.key", this.key);
+    } catch { /* it is asked again after a reload */ }
+  },
+};
+
+const about = await door.about();
 
 // ---- the connection ----
 
@@ -45,7 +80,7 @@ const line = {
       const place = new URL(view ? `view/${view}` : ".", location.href);
       place.protocol = place.protocol.replace("http", "ws");
       place.search = "";
-      const socket = new WebSocket(place);
+      const socket = new WebSocket(place, door.protocols);
       const late = setTimeout(() => socket.close(), DEAD);
       socket.onopen = () => {
         clearTimeout(late);
@@ -467,7 +502,7 @@ function fillLanguages() {
 async function chosenSource() {
   const choice = $("source").value;
   if (choice === "microphone") return new Microphone();
-  if (choice !== "file") return playerOfRecording(choice, about.recordings[choice].seconds, about.part);
+  if (choice !== "file") return playerOfRecording(choice, about.recordings[choice].seconds, about.part, door.headers);
   const [file] = $("file").files;
   if (!file) throw new Error("Choose a file first.");
   return playerOfFile(file);
