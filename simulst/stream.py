@@ -84,17 +84,49 @@ class Step:
     final: bool = False
 
 
-class Pushed(ABC):
-    """What a single utterance and a recording that is cut at its pauses share: how they take in audio and end.
+class OpenStream(ABC):
+    """A stream of speech that is being translated: an utterance, or a recording of several. `open_stream` returns one.
 
     An error in a step ends a stream, as nobody knows how far the step came. `emissions` keeps all words.
+
+    unit: what is written at once, "word" or "char".
+    meter: the stream's clock.
+    emissions: all words written so far.
+    reads: ms of source read at each decoding step, growing.
+    writes: tokens that each of these steps wrote, see `Instance`; empty if they are not counted.
+    segments: first and last ms of source of each utterance that has ended; none if the stream is one utterance.
+    languages: those that were found, each with the ms from which on it is heard; none if the language was named.
+    source: the words of the source text that are final, if the model has one, as a cascade does; None: it has not. In
+        languages with spaces each begins with one.
     """
 
+    unit: str
+    meter: Meter
     emissions: list[Emission]
-    meter: Meter  # the stream's clock
+    reads: list[float]
+    writes: list[int]
+    segments: Sequence[tuple[float, float]]
     languages: Sequence[tuple[float, str]] = ()
-    source: list[Emission] | None = None  # the words of the source text, if the model has one
+    source: list[Emission] | None = None
     _ended = ""  # a sentence that says why the stream takes no more audio
+
+    @property
+    @abstractmethod
+    def spoken_ms(self) -> list[tuple[float, float]] | None:
+        """When each word was spoken: first and last ms, once the stream has ended.
+
+        None: this was not asked for when it was opened, or the model can't tell.
+        """
+
+    @property
+    @abstractmethod
+    def skipped(self) -> int:
+        """How many decoding steps were left out because computation was too slow (see simulst/policy/late.py)."""
+
+    @property
+    @abstractmethod
+    def unstable_text(self) -> str:
+        """What follows the text written in the best hypothesis of the last step. It may still change."""
 
     @property
     def failed(self) -> bool:
@@ -150,12 +182,20 @@ class Pushed(ABC):
         """From here on, this is known of the recording. It counts from the next search on."""
 
     @abstractmethod
+    def wait(self, seconds: float) -> None:
+        """Tell LATE for how many seconds the last push waited for other streams. The meter does not count them."""
+
+    def count(self, text: str) -> int:
+        """The length of a text in the model's tokens; 0 if it is not known."""
+        return 0
+
+    @abstractmethod
     def _take_in(self, samples: np.ndarray, finished: bool) -> Steps[None]:
         """Take in (n,) float32, and write what becomes final."""
 
 
 @dataclass
-class Stream(Pushed):
+class Stream(OpenStream):
     """One utterance, decoded while it is spoken.
 
     The result does not depend on how the audio is cut into pushes. Decoding happens at the positions that READ names
@@ -229,7 +269,6 @@ class Stream(Pushed):
 
     @property
     def skipped(self) -> int:
-        """How many decoding steps were left out because computation was too slow (see simulst/policy/late.py)."""
         return self._pace.skipped
 
     @property
@@ -244,17 +283,13 @@ class Stream(Pushed):
 
     @property
     def unstable_text(self) -> str:
-        """What follows it in the best hypothesis of the last step. It may still change."""
         whole, written = self._words.plain(self.best), self.committed_text
         # A tokeniser may write the same tokens in another way once others follow; then nothing is known of the rest.
         return whole[len(written) :] if whole.startswith(written) else ""
 
     @property
     def spoken_ms(self) -> list[tuple[float, float]] | None:
-        """When each word was spoken: first and last ms. None: the stream is not `timed`, or the model can't tell.
-
-        A word begins where the one before it ends.
-        """
+        """A word begins where the one before it ends."""
         if not self.timed:
             return None
         known = len(self._ends)
@@ -283,11 +318,9 @@ class Stream(Pushed):
         self.session.tell(background)
 
     def count(self, text: str) -> int:
-        """The length of a text in the model's tokens; 0 if it is not known."""
         return len(self.session.spell(text))
 
     def wait(self, seconds: float) -> None:
-        """Tell LATE for how many seconds the last push waited for other streams. The meter does not count them."""
         self._pace.work(self.begin_ms + self._position() + self._ms(self._pending.size), seconds)
 
     def _needed(self) -> float:

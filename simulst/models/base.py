@@ -45,10 +45,10 @@ class Family:
 def tells(model: Model) -> Callable[[np.ndarray], Mapping[str, float]]:
     """What tells how probable each language is in audio, (n,) float32: the model's method `spoken_languages`.
 
-    Raises SimulstError: it has none.
+    Raises SimulstError: it has none, or it hears one language alone.
     """
     found: Callable[[np.ndarray], Mapping[str, float]] | None = getattr(model, "spoken_languages", None)
-    if found is None:
+    if found is None or len(language_pairs(model)) == 1:
         raise SimulstError(cannot_tell(type(model).__name__))
     return found
 
@@ -63,10 +63,8 @@ def heard(model: Model, target: str) -> tuple[str, ...]:
     pairs = language_pairs(model).items()
     found = tuple(source for source, written in pairs if code_of(target) in map(code_of, written))
     if pairs and len(found) < 2:
-        raise SimulstError(
-            f"the model writes '{target}' from {' and '.join(found) or 'no language'} alone; "
-            "name the source language in the place of 'auto', or give another target."
-        )
+        known = " and ".join(found) or "no language"
+        raise SimulstError(f"the model writes '{target}' from {known} alone; name the language in the place of 'auto'.")
     return found
 
 

@@ -7,7 +7,7 @@ import hashlib
 from dataclasses import dataclass, field
 from typing import Any
 
-from simulst.streams.base import OpenStream
+from simulst.stream import OpenStream
 
 
 @dataclass

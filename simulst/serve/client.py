@@ -70,14 +70,6 @@ class Word:
 
 
 @dataclass(frozen=True)
-class SourceWord:
-    """A word of the source text that a client wants to have in subtitles."""
-
-    text: Text
-    delay_ms: Ms
-
-
-@dataclass(frozen=True)
 class Message:
     """What a message of text may ask for; other keys are ignored, as simulstream does."""
 
@@ -95,7 +87,7 @@ class Message:
     share: str | None = None
     subtitles: Literal["srt", "vtt"] | None = None
     words: Annotated[list[Word], Field(max_length=20_000)] = field(default_factory=list)
-    source: Annotated[list[SourceWord], Field(max_length=20_000)] = field(default_factory=list)
+    source: Annotated[list[Word], Field(max_length=20_000)] = field(default_factory=list)
 
 
 @dataclass

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from simulst.streams.base import OpenStream
+from simulst.stream import OpenStream
 from simulst.streams.open import open_stream, skipped_steps
 
 __all__ = ["OpenStream", "open_stream", "skipped_steps"]

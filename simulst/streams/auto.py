@@ -16,12 +16,10 @@ import numpy as np
 
 from simulst.audio.units import SAMPLE_RATE
 from simulst.audio.vad import start_of_stream
-from simulst.background import Background
-from simulst.calls import Steps
+from simulst.calls import Batched, Steps
 from simulst.errors import SimulstError
 from simulst.meter import Meter
-from simulst.stream import Emission
-from simulst.streams.base import OpenStream
+from simulst.stream import Emission, OpenStream
 from simulst.streams.listening import BEFORE, Listening
 
 logger = logging.getLogger(__name__)
@@ -49,17 +47,6 @@ class Asking:
     empty: float = 8.0
     wait: float = 30.0
     finish: float = 1.0
-
-
-@dataclass(frozen=True)
-class Tell:
-    """A call: how probable each language is in audio, (n,) float32."""
-
-    tell: Callable[[np.ndarray], Mapping[str, float]]
-    samples: np.ndarray
-
-    def answer(self) -> dict[str, float]:
-        return dict(self.tell(self.samples))
 
 
 class AutoStream(Listening):
@@ -100,8 +87,6 @@ class AutoStream(Listening):
         self._spoken: list[tuple[float, float]] | None = [] if timed else None
         self.listen(start_of_stream)
         meter.first("language")  # a session of the model need not tell it, too
-        self._told: Background | None = None
-        self._part: OpenStream | None = None
         self._begin = 0  # its first sample
         self._skipped = 0  # by the parts before
         self._loud = 0  # samples up to the end of the last chunk of speech
@@ -119,20 +104,6 @@ class AutoStream(Listening):
     @property
     def spoken_ms(self) -> list[tuple[float, float]] | None:
         return self._spoken
-
-    @property
-    def unstable_text(self) -> str:
-        text = self._part.unstable_text if self._part else ""
-        return self._space(self._part) + text if self._part and text else ""
-
-    def tell(self, background: Background) -> None:
-        self._told = background
-        if self._part is not None:
-            self._part.tell(background)
-
-    def count(self, text: str) -> int:
-        """See `OpenStream.count`; here it is not needed."""
-        return 0
 
     def wait(self, seconds: float) -> None:
         if self._part is not None:
@@ -175,7 +146,7 @@ class AutoStream(Listening):
         """Ask for the language of the audio up to a sample, and act on the answer."""
         asking = self._asking
         first = max(since, end - round(asking.wait * SAMPLE_RATE))
-        call = Tell(self._tell, self._samples(first, end))
+        call = Batched(lambda windows: [self._tell(window) for window in windows], self._samples(first, end))
         found = yield from self.meter.shared_call(("language", first, end), call)
         known = {language: p for language, p in found.items() if not self._among or language in self._among}
         if not known:

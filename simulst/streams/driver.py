@@ -32,8 +32,7 @@ import numpy as np
 from simulst.calls import Batchable, Call, Steps, Threaded
 from simulst.errors import SimulstError
 from simulst.meter import Meter
-from simulst.stream import Emission
-from simulst.streams.base import OpenStream
+from simulst.stream import Emission, OpenStream
 
 T = TypeVar("T")
 

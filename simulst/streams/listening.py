@@ -14,9 +14,9 @@ import numpy as np
 
 from simulst.audio.units import SAMPLE_RATE
 from simulst.audio.vad import CHUNK, Hearing
+from simulst.background import Background
 from simulst.calls import Batchable, Steps
-from simulst.stream import Emission, Pushed
-from simulst.streams.base import OpenStream
+from simulst.stream import Emission, OpenStream
 
 BEFORE = SAMPLE_RATE // 20  # samples before the first chunk of speech that belong to it
 
@@ -44,14 +44,24 @@ class Hear(Batchable):
         return calls[0].hearing.next_together([call.hearing for call in calls], [call.chunk for call in calls])
 
 
-class Listening(Pushed):
+class Listening(OpenStream):
     """A stream that hears chunk by chunk. `listen` begins it; `_step` takes a chunk in, and `_rest` ends it."""
 
-    unit: str
-    reads: list[float]
+    _part: OpenStream | None = None  # the stream inside that is open
+    _told: Background | None = None
     _audio: np.ndarray  # of which some has been dropped from the front
     _start: int  # number of its first sample
     _heard: int  # samples that the detector has heard
+
+    @property
+    def unstable_text(self) -> str:
+        text = self._part.unstable_text if self._part else ""
+        return self._space(self._part) + text if self._part and text else ""
+
+    def tell(self, background: Background) -> None:
+        self._told = background
+        if self._part is not None:
+            self._part.tell(background)
 
     def listen(self, begin: Callable[[], Hearing]) -> None:
         """Begin. Raises SimulstError: the detector is missing."""

@@ -14,9 +14,8 @@ from simulst.models import load_model
 from simulst.models.base import heard, tells
 from simulst.opening import Opening
 from simulst.session import Model, Session
-from simulst.stream import Step, Stream
+from simulst.stream import OpenStream, Step, Stream
 from simulst.streams.auto import AutoStream
-from simulst.streams.base import OpenStream
 from simulst.streams.pauses import SegmentedStream
 
 

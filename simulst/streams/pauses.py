@@ -17,7 +17,6 @@ from typing import Any
 
 from simulst.audio.units import SAMPLE_RATE
 from simulst.audio.vad import CHUNK, start_of_stream
-from simulst.background import Background
 from simulst.calls import Steps
 from simulst.config import Decoding
 from simulst.errors import SimulstError
@@ -68,7 +67,6 @@ class SegmentedStream(Listening):
     def __post_init__(self) -> None:
         self._begin = 0  # number of the utterance's first sample
         self._pace = Pace()
-        self._told: Background | None = None
         first = self._open(self.meter, "")  # raises now if the configuration can't be decoded
         rate = first.session.traits.sample_rate
         self._spoken: list[tuple[float, float]] | None = [] if first.timed else None
@@ -83,7 +81,7 @@ class SegmentedStream(Listening):
         self.listen(start_of_stream)
         self._quiet = 0  # samples up to the end of the last chunk without speech
         self._loud = 0  # samples up to the end of the last chunk of speech
-        self._utterance: Stream | None = None  # None between utterances
+        self._part: Stream | None = None  # None between utterances
         self._given = 0  # samples up to the last one that was passed to this utterance or the one before
         self._due = 0.0  # samples at which the utterance has something to do; until then it gets none
 
@@ -93,31 +91,13 @@ class SegmentedStream(Listening):
 
     @property
     def spoken_ms(self) -> list[tuple[float, float]] | None:
-        """See `Stream.spoken_ms`."""
         return self._spoken
 
-    @property
-    def unstable_text(self) -> str:
-        """See `Stream.unstable_text`. Between utterances there is none."""
-        if self._utterance is None or not (text := self._utterance.unstable_text):
-            return ""
-        return self._space(self._utterance) + text
-
     def _rest(self) -> Steps[None]:
-        if self._utterance is not None:
-            yield from self._end(self._utterance)
-
-    def tell(self, background: Background) -> None:
-        self._told = background
-        if self._utterance is not None:
-            self._utterance.tell(background)
-
-    def count(self, text: str) -> int:
-        """See `OpenStream.count`; here it is not needed."""
-        return 0
+        if self._part is not None:
+            yield from self._end(self._part)
 
     def wait(self, seconds: float) -> None:
-        """See `Stream.wait`."""
         self._pace.work((self._start + self._audio.size) * 1000 / SAMPLE_RATE, seconds)
 
     def _open(self, meter: Meter, history: str) -> Stream:
@@ -144,21 +124,21 @@ class SegmentedStream(Listening):
             self._loud = end
         else:
             self._quiet = end
-        if self._utterance is None and end - self._quiet >= LEAST_SPEECH:
+        if self._part is None and end - self._quiet >= LEAST_SPEECH:
             self._begin = self._given = max(self._quiet - BEFORE, self._given)
-            self._utterance = self._open(self.meter.part(("utterance", self._begin)), self._history(end))
+            self._part = self._open(self.meter.part(("utterance", self._begin)), self._history(end))
             self._due = 0.0
-        if self._utterance is None:
+        if self._part is None:
             keep = max(self._quiet - BEFORE, self._given)
         else:
             # Silence is held back until more speech shows that it lies within the utterance.
             if self._loud == end and end >= self._due:
-                yield from self._give(self._utterance)
-                self._due = end + self._utterance.missing
+                yield from self._give(self._part)
+                self._due = end + self._part.missing
             size = end - self._begin
             enough = CHUNK if size >= self._longest else self._pause
             if end - self._loud >= enough or size >= 2 * self._longest:
-                yield from self._end(self._utterance)
+                yield from self._end(self._part)
             keep = self._given
         self._keep(keep)
 
@@ -185,4 +165,4 @@ class SegmentedStream(Listening):
             begin_ms = utterance.begin_ms
             self._spoken += [(begin_ms + begin, begin_ms + end) for begin, end in utterance.spoken_ms or ()]
         self.segments.append((self._begin * 1000 / SAMPLE_RATE, self._given * 1000 / SAMPLE_RATE))
-        self._utterance = None
+        self._part = None

@@ -116,7 +116,7 @@ def test_sentences_in_a_stream(family: str, tmp_path: Path, monkeypatch: pytest.
     audio, count = talk()
     for start in range(0, audio.size, 4000):
         stream.push(audio[start : start + 4000])
-        pending = 0 if stream._utterance is None else stream._utterance._pending.size
+        pending = 0 if stream._part is None else stream._part._pending.size
         assert stream._audio.size + pending <= 4000 + (PAUSE + 0.7) * SAMPLE_RATE + 2 * CHUNK + BEFORE + LEAST_SPEECH
     stream.push(audio[:0], finished=True)
     assert len(stream.segments) == count

@@ -214,7 +214,7 @@ def test_silence_and_the_clock_of_the_stream() -> None:
 def test_what_can_not_be_found_is_refused() -> None:
     with pytest.raises(SimulstError, match="FakeModel: the model can't tell which language is spoken; name it"):
         open_stream(FakeModel(), how(True), "auto", "en")
-    with pytest.raises(SimulstError, match="the model writes 'it' from it alone; name the source"):
+    with pytest.raises(SimulstError, match="the model writes 'it' from it alone; name the language"):
         open_stream(Hearer(), how(True), "auto", "it")
     with pytest.raises(SimulstError, match="from no language alone"):
         open_stream(Hearer(), how(True), "auto", "de")

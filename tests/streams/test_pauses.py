@@ -138,7 +138,7 @@ def test_silence_has_no_words(seconds: float) -> None:
 
 def held(stream: SegmentedStream) -> int:
     """Samples that wait for a step, in the stream and in its utterance."""
-    return stream._audio.size + (0 if stream._utterance is None else stream._utterance._pending.size)
+    return stream._audio.size + (0 if stream._part is None else stream._part._pending.size)
 
 
 def test_computation_is_counted_once_and_charged_to_all(clock: SimpleNamespace) -> None:

@@ -307,16 +307,16 @@ def test_unstable_text_of_a_recording(monkeypatch: pytest.MonkeyPatch) -> None:
     stream = SegmentedStream(model_session(model), how)
     speech, pause = np.full(RATE, 0.5, np.float32), np.zeros(RATE, np.float32)
     stream.push(speech)
-    one = model.text(stream._utterance.best) if stream._utterance else ""
+    one = model.text(stream._part.best) if stream._part else ""
     assert stream.unstable_text and stream.committed_text + stream.unstable_text == one.strip()
     stream.push(pause)
     first = stream.committed_text
     assert first and stream.unstable_text == ""
     stream.push(speech[: RATE // 2])
     assert stream.unstable_text.startswith(" ") and stream.committed_text == first
-    assert stream._utterance is not None
-    monkeypatch.setattr(stream._utterance._words, "text", lambda tokens: "another text")
-    stream._utterance.emissions.append(Emission("the", 0, 0))
+    assert stream._part is not None
+    monkeypatch.setattr(stream._part._words, "text", lambda tokens: "another text")
+    stream._part.emissions.append(Emission("the", 0, 0))
     assert stream.unstable_text == ""
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import functools
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -139,16 +139,6 @@ class Architecture:
         spell = functools.partial(self.tokens, target=language)
         return terms_of(background, options, language, spell, self.text, len(self.tokenizer))
 
-    @property
-    def language_pairs(self) -> dict[str, tuple[str, ...]]:
-        """Spoken → written languages; empty: they are not known."""
-        return {}
-
-    @property
-    def spoken_languages(self) -> Callable[[np.ndarray], dict[str, float]]:
-        """Tells how probable each language is in audio, (n,) float32. Raises AttributeError: it can't tell."""
-        raise AttributeError("it can't tell languages")
-
     def prepare(self) -> None:
         """Compute what all windows need. No utterance is charged for it then."""
 
@@ -246,16 +236,13 @@ class Whisper(Architecture):
 
     @property
     def language_pairs(self) -> dict[str, tuple[str, ...]]:
+        """Spoken → written languages: English, and the spoken one."""
         known = ["en"] if self._english else sorted(self.languages.numbers)
         return {code: tuple(dict.fromkeys(("en", code))) for code in known}
 
-    @property
-    def spoken_languages(self) -> Callable[[np.ndarray], dict[str, float]]:
-        return super().spoken_languages if self._english else self._spoken_languages
-
     @torch.inference_mode()
-    def _spoken_languages(self, samples: np.ndarray) -> dict[str, float]:
-        """By the token after <|startoftranscript|>."""
+    def spoken_languages(self, samples: np.ndarray) -> dict[str, float]:
+        """How probable each language is in the beginning of audio, by the token after <|startoftranscript|>."""
         encoded = self.encode(samples[: round(self.window_seconds * SAMPLE_RATE)])
         start = self._special("<|startoftranscript|>")
         decoder = SteppedDecoder(self.model, (start,), (), (), encoded.heard, self.projection(encoded))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 import math
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Hashable, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -53,17 +53,10 @@ class HuggingFace:
 
     def __init__(self, architecture: Architecture) -> None:
         self.architecture = architecture
+        for name in ("language_pairs", "spoken_languages"):  # Whisper has them
+            if hasattr(architecture, name):
+                setattr(self, name, getattr(architecture, name))
         architecture.prepare()
-
-    @property
-    def language_pairs(self) -> dict[str, tuple[str, ...]]:
-        """Spoken → written languages, of Whisper; empty: they are not known."""
-        return self.architecture.language_pairs
-
-    @property
-    def spoken_languages(self) -> Callable[[np.ndarray], dict[str, float]]:
-        """Tells how probable each language is in the beginning of audio, (n,) float32. Whisper has it."""
-        return self.architecture.spoken_languages
 
     def session(self, opening: Opening) -> HuggingFaceSession:
         """A new utterance. Raises SimulstError: a language that the model does not have."""

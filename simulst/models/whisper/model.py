@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 import numpy as np
 
 from simulst.audio.units import SAMPLE_RATE
@@ -41,14 +39,8 @@ class Whisper(Network):
         """Spoken → written languages: English, and the spoken one."""
         return self._languages.pairs
 
-    @property
-    def spoken_languages(self) -> Callable[[np.ndarray], dict[str, float]]:
-        """Tells how probable each language is in the first 30 s of audio, (n,) float32."""
-        if len(self.language_pairs) < 2:
-            raise AttributeError("it knows English alone")
-        return self._spoken_languages
-
-    def _spoken_languages(self, samples: np.ndarray) -> dict[str, float]:
+    def spoken_languages(self, samples: np.ndarray) -> dict[str, float]:
+        """How probable each language is in the first 30 s of audio, (n,) float32; empty: it knows English alone."""
         window = samples[: WINDOW_SECONDS * SAMPLE_RATE]
         return self.languages(self.encode(window), window.size / SAMPLE_RATE)
 

@@ -82,20 +82,6 @@ def test_other_text_before_is_another_search(models: dict[str, HuggingFace]) -> 
     assert found[True] == found[False] and len(set(found[True])) > 1
 
 
-def test_a_bonus_for_terms(models: dict[str, HuggingFace]) -> None:
-    """A large one makes a random model write them, whole; without one, or without terms, nothing changes."""
-    for kind in ("mbart", "whisper"):
-        texts = {}
-        for bonus, known in ((0.0, KNOWN), (20.0, KNOWN), (20.0, Background())):
-            session = models[kind].session(Opening(*PAIRS[kind], background=Background(terms=known.terms)))
-            session.extend(noise(2))
-            options = JointBeamSearch(1, 0.0, max_length_ratio=0.3, terms_bonus=bonus)
-            texts[bonus, bool(known.terms)] = session.text(run_alone(session.search((), options, None)).best)
-        assert texts[0.0, True] == texts[20.0, False]
-        assert "der Hund" in texts[20.0, True] or "Café" in texts[20.0, True]
-        assert "der Hund" not in texts[0.0, True]
-
-
 @pytest.mark.parametrize("form", ["ctranslate2", "huggingface"])
 def test_terms_stay_while_the_text_before_scrolls(
     form: str, models: dict[str, HuggingFace], endless: Whisper, monkeypatch: pytest.MonkeyPatch
@@ -145,14 +131,16 @@ def test_terms_that_have_no_room(whisper: Whisper, caplog: pytest.LogCaptureFixt
     assert whisper.session(Opening("es", "en", background=Background(terms=(("perro", "dog"),))))._known == ()
 
 
-def test_a_bonus_for_terms_that_are_told_later(models: dict[str, HuggingFace]) -> None:
-    options = JointBeamSearch(1, 0.0, max_length_ratio=0.3, terms_bonus=20.0)
+def test_a_bonus_for_terms(models: dict[str, HuggingFace]) -> None:
+    """A large one makes a random model write them, whole, once it is told them; without one, or without terms, not."""
     texts = []
-    for kind in ("mbart", "whisper"):
+    for kind, bonus in (("mbart", 20.0), ("whisper", 20.0), ("mbart", 0.0), ("whisper", 0.0)):
         session = models[kind].session(Opening(*PAIRS[kind]))
         session.extend(noise(2))
+        options = JointBeamSearch(1, 0.0, max_length_ratio=0.3, terms_bonus=bonus)
         for known in (Background(), Background(terms=KNOWN.terms), Background()):
             session.tell(known)
             texts.append(session.text(run_alone(session.search((), options, None)).best))
-    for before, with_terms, after in (texts[:3], texts[3:]):
-        assert before == after and ("der Hund" in with_terms or "Café" in with_terms) and "Café" not in before
+    for before, with_terms, after in (texts[:3], texts[3:6]):
+        assert before == after and ("der Hund" in with_terms or "Café" in with_terms) and "der Hund" not in before
+    assert texts[6:] == [texts[0]] * 3 + [texts[3]] * 3
