@@ -416,7 +416,7 @@ async def _subtitles(service: Service, message: Message) -> dict[str, Any]:
 
 
 async def cues_for(
-    service: Service, words: Sequence[Word], source: Sequence[SourceWord] = ()
+    service: Service, words: Sequence[Word], source: Sequence[Word] = ()
 ) -> tuple[list[TimedWord], list[Cue]]:
     """Words with times, spoken if all are known and else written, and their subtitles. source: above them.
 

@@ -39,7 +39,7 @@ class Asking:
     finish: for so many seconds a change waits for the end of a word.
     """
 
-    voice: tuple[float, ...] = (2.0, 3.0, 5.0, 8.0, 13.0)
+    voice: tuple[float, ...] = (2.0, 3.0, 4.0, 6.0, 9.0, 13.0)
     sure: float = 0.9
     taken: int = 3
     more_probable: float = 100.0

@@ -45,9 +45,7 @@ def emitted(model: object, source: str, target: str, **search: object) -> list[t
 
 
 @pytest.mark.parametrize("kind", FAMILIES)
-def test_words_and_times_are_those_without_a_draft(
-    kind: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_words_and_times_are_those_without_a_draft(kind: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     steps = {"drafts": 0, "steps": 0}
 
     def counted(name: str, answer: object) -> object:

@@ -178,13 +178,13 @@ def test_when_it_is_asked(parts: tuple[float, ...], doubt: float, asked: list[fl
 def test_an_answer_that_is_not_sure_is_corrected() -> None:
     """The third one is taken, so that words come; those after it may be plainer."""
     model = Hearer()
-    answers = iter([{"fr": 0.5, "es": 0.4}, {"fr": 0.5, "es": 0.4}, {"fr": 0.5, "es": 0.4}, {"fr": 0.001, "es": 0.999}])
+    answers = iter([*([{"fr": 0.5, "es": 0.4}] * ASKING.taken), {"fr": 0.001, "es": 0.999}])
     model.spoken_languages = lambda samples: next(answers)  # type: ignore[method-assign]
     stream = decoded(opened(model), audio(12.0))
-    assert [language for _, language in stream.languages] == ["fr", "es"]
-    assert (
-        stream.languages[0][0] == 0 and 8000 <= stream.languages[1][0] <= 9100 and stream.emissions[0].delay_ms < 5100
-    )
+    (first, french), (second, spanish) = stream.languages
+    taken, corrected = (1000 * seconds for seconds in ASKING.voice[ASKING.taken - 1 : ASKING.taken + 1])
+    assert (french, spanish, first) == ("fr", "es", 0) and stream.emissions[0].delay_ms < taken + 100
+    assert corrected <= second <= corrected + 1000 * ASKING.finish + 100
 
 
 def test_what_is_not_plainly_wrong_is_held() -> None:
