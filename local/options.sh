@@ -187,7 +187,7 @@ runs() {
     return 1
 }
 
-# Notes the calls of `simulst` in all stages that will run, and checks them (simulst/commands/rehearse.py): options and files of the
+# Notes the calls of `simulst` in all stages that will run, and checks them (rehearse.py): options and files of the
 # last stage are looked at before the first one. Nothing is written. What a stage does beside calling programs asks `$rehearsing`.
 rehearsing=false
 rehearse_stages() (
@@ -204,7 +204,7 @@ rehearse_stages() (
 run_stages() {
     local calls
     calls=$(rehearse_stages)
-    simulst rehearse <<< "$calls" > /dev/null
+    python ../../local/rehearse.py <<< "$calls" > /dev/null
     each_stage
 }
 

@@ -11,8 +11,8 @@ missing, but not all of them):
 line of its own. `text` is in the source language, `target_text` in the target language. A term is `source=target`; one
 without `=` is the same in both languages, and one of the two may be empty.
 
-`simulst data iwslt` also writes a column `audio`: the digest of how the recording begins (simulst.audio.heard), for
-programs that are not told its name.
+`egs/iwslt/local/prepare_iwslt.py` also writes a column `audio`: the digest of how the recording begins
+(simulst.audio.heard), for programs that are not told its name.
 """
 
 from __future__ import annotations

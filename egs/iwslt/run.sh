@@ -10,7 +10,7 @@ option model_options text "" "options of the model, such as \"device=cuda comput
 option decodings path conf/offline.yaml "candidates; conf/cascade.yaml and conf/blockwise.yaml are for such models"
 option regimes text "0-2000 2000-4000" "ranges of LongYAAL in ms, not computation-aware"
 option context path "" "what is known of the recordings: a table, or a list of text files in their order"
-option layout text "" "options of simulst data iwslt for a folder in another layout, such as \"--segmentation ref.yaml --text de=ref.txt\"" more
+option layout text "" "options of local/prepare_iwslt.py for a folder in another layout, such as \"--segmentation ref.yaml --text de=ref.txt\"" more
 option published text ../../conf/published/iwslt2026_PAIR.yaml "files of published figures to draw, if they are there; PAIR is the direction" more
 common_options
 stage data "the recordings, their sentences and texts"
@@ -46,7 +46,7 @@ stage_data() {
         python local/make_small.py --data "$data/prompts/es-en/dev" --out "$from" --source-lang es --target-lang en $redo
     fi
     step "whole recordings"
-    simulst data iwslt "$from" "$talks" ${context:+--context "$context"} $layout $redo
+    python local/prepare_iwslt.py "$from" "$talks" ${context:+--context "$context"} $layout $redo
 }
 
 stage_pretrain() {

@@ -104,43 +104,6 @@ def must_c(
         print(f"{pair}, in the form of MuST-C version {found}, segments:\n{report(out, pair, counts)}")
 
 
-@data.command()
-@click.argument("folder", type=PATH)
-@click.argument("out", type=PATH)
-@click.option("--audio", type=PATH, help="Folder of the recordings [default: FOLDER/audio, or FOLDER].")
-@click.option("--without-audio", "silent", is_flag=True, help="Write silence: for a recogniser that is a transcript.")
-@click.option("--segmentation", type=PATH, help="YAML [default: FOLDER/audio-segments.yaml, or the only one there].")
-@click.option(
-    "--text", "texts", multiple=True, metavar="LANG=FILE", help="Text (repeatable) [default: FOLDER/LANG.txt]."
-)
-@click.option(
-    "--context", type=PATH, help="What is known of the recordings: a table, or a list of text files in their order."
-)
-@force_option("Write the data directory again.")
-def iwslt(
-    folder: Path,
-    out: Path,
-    audio: Path | None,
-    segmentation: Path | None,
-    texts: tuple[str, ...],
-    silent: bool,
-    context: Path | None,
-    force: bool,
-) -> None:
-    """Write a data directory of recordings in IWSLT's layout.
-
-    FOLDER, as the organisers of the simultaneous track give it, holds audio/ with WAV or MP4, audio-segments.yaml, and
-    a text for each language, such as en.txt. OUT gets all languages, the sentences for scoring, and recordings that
-    simulstream can read.
-    """
-    from simulst.data.iwslt import Layout, prepare_iwslt
-
-    files = named_files(texts, "--text {value}: give LANG=FILE, each language once, such as de=references.txt.")
-    talks = prepare_iwslt(folder, out, Layout(audio, segmentation, files, silent), context, force)
-    sentences = len(next(iter(talks.sentences.values())))
-    print(f"{out}: {len(talks.recordings)} recordings, {sentences} sentences in {', '.join(talks.sentences)}")
-
-
 column_options = together(
     *(
         click.option(
@@ -234,45 +197,6 @@ def talks(
         whole_recordings(data, out, source_lang, target_lang, force)
     else:
         join(data, out, source_lang, target_lang, pauses, seed, force)
-
-
-@data.command()
-@click.option("--data", required=True, help="Data directory of the recordings.")
-@target_lang_option
-@click.option("--counted", required=True, type=PATH, help="Text that says what is frequent.")
-@click.option(
-    "--share",
-    default=0.8,
-    show_default=True,
-    type=click.FloatRange(0, 1),
-    help="The most frequent words make up this share of it.",
-)
-@click.option(
-    "--others",
-    default=10,
-    show_default=True,
-    type=click.IntRange(0),
-    help="Terms of other recordings that each recording gets.",
-)
-@click.option("--out", required=True, type=PATH, help="Table to write.")
-def context(data: str, target_lang: str, counted: Path, share: float, others: int, out: Path) -> None:
-    """Write a table of terms for --context, from the references.
-
-    The terms of a recording are the rare words of its references, hidden among those of other recordings.
-    """
-    from simulst.data.datadir import read_data_dir
-    from simulst.data.rare_words import write_rare_words
-    from simulst.errors import SimulstError, first_line
-    from simulst.languages import unit_of
-
-    if unit_of(target_lang) != "word":
-        raise SimulstError(f"'{target_lang}' has no spaces between words, so its rare words are not known.")
-    try:
-        lines = [line.partition(" ")[2] for line in counted.read_text(encoding="utf-8").splitlines()]
-    except (OSError, UnicodeDecodeError) as error:
-        raise SimulstError(f"{counted}: cannot be read ({first_line(error)}); give a text in UTF-8.") from None
-    count = write_rare_words(out, read_data_dir(data, target_lang), lines, share, others)
-    print(f"{out}: {count} rare words.")
 
 
 # ---- recipes ----

@@ -16,7 +16,6 @@ from simulst.commands import (
     handover,
     models,
     prefix,
-    rehearse,
     report,
     score,
     serve,
@@ -69,7 +68,6 @@ def main(verbose: bool) -> None:
 for section in SECTIONS.values():
     for command in section:
         main.add_command(command)
-main.add_command(rehearse.rehearse)
 
 
 def _refuse_another_environment() -> None:

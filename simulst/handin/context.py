@@ -31,7 +31,7 @@ def write_context(
         if name not in audio and name not in recordings:
             raise SimulstError(
                 f"{context}: {name} is no development recording, and has no digest of its audio; remove its line, or "
-                "let 'simulst data iwslt' write the table."
+                "let egs/iwslt/local/prepare_iwslt.py write the table."
             )
         audio[name] = audio.get(name) or digest_of_beginning(load_audio(recordings[name]))
     place = Path("systems", system, "context.tsv")

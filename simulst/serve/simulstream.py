@@ -294,7 +294,7 @@ def _known(options: ProcessorOptions) -> Known:
         known_of_all(options.context)
     elif not (known.in_order if options.context_by == "order" else known.by_audio):
         what = "lines of recordings" if options.context_by == "order" else "column audio"
-        raise SimulstError(f"{options.context}: has no {what}; let simulst data iwslt --context write it.")
+        raise SimulstError(f"{options.context}: has no {what}; write it by egs/iwslt/local/prepare_iwslt.py.")
     return known
 
 

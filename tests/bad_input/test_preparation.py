@@ -120,7 +120,7 @@ APART = all_of(
     replaced(SEGMENTS, "wav: a", "wav: b"), replaced(SEGMENTS, "wav: b.wav, offset: 1", "wav: a.wav, offset: 1")
 )
 IWSLT = table(
-    "simulst data iwslt iwslt prepared",
+    "egs/iwslt/local/prepare_iwslt.py iwslt prepared",
     ("", "a.mp4: has no sound; give a file with an audio track", silent_film),
     ("", "a.mp4: not readable as audio", all_of(removed("iwslt/audio/a.wav"), written("iwslt/audio/a.mp4", b"film"))),
     ("", "audio/c.wav: audio-segments.yaml does not name this recording", written("iwslt/audio/c.wav", b"")),
@@ -225,7 +225,7 @@ NEW = table(
 
 CONTEXT = [
     *table(
-        "simulst data context --data data --target-lang en --out context.tsv",
+        "local/rare_words.py --data data --target-lang en --out context.tsv",
         ("--counted nowhere", "nowhere: cannot be read"),
         ("--counted words", "words: cannot be read", written("words", b"u0 \xff")),
         ("--counted data/text.en --target-lang ja", "'ja' has no spaces between words"),
@@ -249,5 +249,5 @@ def test_preparation(case: Case, check: Check, monkeypatch: pytest.MonkeyPatch, 
         (tmp_path / "bin/dpkg").symlink_to(dpkg)
     monkeypatch.setenv("PATH", f"{tmp_path}/bin")
     check(case)
-    left = {path.name for path in Path("prepared").glob("*")} if "simulst data iwslt" in case.command else set()
+    left = {path.name for path in Path("prepared").glob("*")} if "prepare_iwslt" in case.command else set()
     assert left <= {"mine.txt"}, "something half written is left"

@@ -17,8 +17,8 @@ import tracked
 import warm
 from click.testing import CliRunner
 
+import rehearse
 from findings import load_findings
-from simulst.commands.main import main
 from simulst.config import load_sweep, parse_values
 from simulst.machine.threads import available_cores
 from simulst.policy.ctc_guide import CTCGuide
@@ -160,7 +160,7 @@ def test_all_cores_decode_whatever_the_number_of_threads(name: str, monkeypatch:
 
 NOTES = """#!/bin/sh
 case "$1" in
-    rehearse) cat > ../../rehearsed ;;
+    */rehearse.py) cat > ../../rehearsed ;;
     -c) echo 2 ;; # processors
     *) echo "$(basename "$0") $@" ;;
 esac
@@ -224,7 +224,7 @@ def test_iwslt_makes_its_own_small_folder_or_takes_the_organisers(noted: Path) -
     assert [line.split()[:3] for line in made if "choose" not in line] == [
         ["python", "../prompts/local/prepare_prompts.py", "--downloads"],
         ["python", "local/make_small.py", "--data"],
-        ["simulst", "data", "iwslt"],
+        ["python", "local/prepare_iwslt.py", "data/organisers"],
         ["python", "../../local/fetch_whisper.py", "--downloads"],
         ["simulst", "sweep", "--data"],
         ["simulst", "runs", "score"],
@@ -245,7 +245,9 @@ def test_iwslt_makes_its_own_small_folder_or_takes_the_organisers(noted: Path) -
         "a=1 b=2",
     ]
     given = called(noted, "iwslt", *options)
-    assert given[0].startswith("simulst data iwslt /data/mcif data/mcif") and "fetch_whisper" not in "".join(given)
+    assert given[0].startswith("python local/prepare_iwslt.py /data/mcif data/mcif") and "fetch_whisper" not in "".join(
+        given
+    )
     assert "--model org/m:x " in given[1] and given[1].endswith("--model-option a=1 --model-option b=2")
     written = [line for line in given if line.startswith("python ../../local/results.py")]
     assert [line.count("--published") for line in written] == [1, 1, 0]
@@ -518,7 +520,7 @@ def rehearsed(root: Path, name: str, *options: str) -> str:
     """What a script says of the calls that it will make, without making them; they are read by the real program."""
     run(root, name, *options)
     with contextlib.chdir(root / "egs" / name.split("/")[0]):
-        done = CliRunner().invoke(main, ["rehearse"], input=(root / "rehearsed").read_text())
+        done = CliRunner().invoke(rehearse.main, [], input=(root / "rehearsed").read_text())
     return str(done.exception or "")
 
 
@@ -576,7 +578,7 @@ def test_a_mistyped_option_ends_before_anything_is_written(tmp_path: Path) -> No
     for options, stage in ((["--decodings", "none.yaml"], "8, decode"), (["--findings", "none.yaml"], "10, results")):
         done = run(ROOT, "mini", *places, *options)
         assert done.returncode == 1 and not done.stdout and not [*tmp_path.iterdir()]
-        assert done.stderr.startswith(f"simulst: error: stage {stage}: none.yaml: no such")
+        assert done.stderr.startswith(f"error: stage {stage}: none.yaml: no such")
     fails(run(ROOT, "mini", *places, "--asr-model", "none.pth"), "--asr-model none.pth: no such file")
 
 

@@ -11,11 +11,11 @@ import av
 import click
 import numpy as np
 
+from prepare_iwslt import LISTING
 from simulst.audio.read import as_int16, load_audio
 from simulst.audio.units import SAMPLE_RATE
 from simulst.commands.common import PATH, force_option, run_command, source_lang_option, target_lang_option
 from simulst.data.datadir import Utterance, read_data_dir, text_file
-from simulst.data.iwslt import LISTING
 from simulst.data.talks import PAUSE, Placed, grouped, write_recording
 from simulst.files.folder import write_atomically, written_whole
 from simulst.files.lock import digest

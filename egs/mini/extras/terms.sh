@@ -21,7 +21,7 @@ get_ready() {
 }
 
 decode_split() {
-    simulst data context --data "$data/$1/$2" --target-lang "${1#*-}" --counted "$data/$1/train/text.tc.${1#*-}" \
+    python ../../local/rare_words.py --data "$data/$1/$2" --target-lang "${1#*-}" --counted "$data/$1/train/text.tc.${1#*-}" \
         --out "$data/$1/context.tsv"
     decode_espnet "$1" "$2" "$out/st" chosen.pth "$decodings" --context "$data/$1/context.tsv"
 }

@@ -22,7 +22,7 @@ get_ready() {
 
 write_terms() {
     step "rare words of each recording"
-    simulst data context --data $data/es-en/tst --target-lang en --counted $data/es-en/dev/text.en --out $context
+    python ../../local/rare_words.py --data $data/es-en/tst --target-lang en --counted $data/es-en/dev/text.en --out $context
     $rehearsing || sed "1s/terms/target_text/; s/=//g; s/; /, /g" $context > $text
 }
 decode_split() {

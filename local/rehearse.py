@@ -1,4 +1,4 @@
-"""`simulst rehearse`: what a recipe's stages will call, checked before the first of them runs.
+"""What a recipe's stages will call, checked before the first of them runs.
 
 A recipe's script (local/options.sh) goes through its stages with a stand-in for `simulst` that only notes the calls.
 Their options are read here as they will be read then, and files that no stage makes are opened: a mistyped option or
@@ -16,6 +16,8 @@ from typing import Any
 
 import click
 
+from simulst.commands.common import run_command
+from simulst.commands.main import main as simulst
 from simulst.errors import SimulstError
 
 FIELD, CALL = "\x1f", "\x1e"
@@ -24,17 +26,15 @@ SHARED = "../../local/"
 """Where recipes find the programs that they share, whose options are checked, too."""
 
 
-@click.command(hidden=True)
-@click.pass_context
-def rehearse(context: click.Context) -> None:
+@click.command()
+def main() -> None:
     """Check the calls of a recipe's stages, which stdin lists."""
-    program = context.find_root().command
     checked: set[str] = set()
     for call in sys.stdin.read().split(CALL)[:-1]:
         stage, name, *arguments = call.split(FIELD)[:-1]
         try:
             if name == "simulst":
-                check_call(program, arguments, checked)
+                check_call(simulst, arguments, checked)
             elif arguments[0].startswith(SHARED):
                 check_call(_main_of(Path(arguments[0])), arguments[1:], checked, arguments[0])
             elif "--decodings" in arguments:  # a recipe's own program that reads a sweep
@@ -44,8 +44,7 @@ def rehearse(context: click.Context) -> None:
 
 
 def _main_of(script: Path) -> click.Command:
-    """The command of a program in Python, without running it."""
-    sys.path.insert(0, str(script.resolve().parent))
+    """The command of a program beside this one, without running it."""
     return vars(importlib.import_module(script.stem))["main"]
 
 
@@ -93,3 +92,7 @@ def check_files(options: dict[str, Any], checked: set[str]) -> None:
 
             training = training_of(**{name: options[name] for name in signature(training_of).parameters})
             check_options(training, options["extra"])
+
+
+if __name__ == "__main__":
+    run_command(main)

@@ -8,9 +8,13 @@ from collections.abc import Iterable, Sequence
 from hashlib import sha256
 from pathlib import Path
 
-from simulst.data.datadir import Utterance
-from simulst.errors import SimulstError
+import click
+
+from simulst.commands.common import PATH, run_command, target_lang_option
+from simulst.data.datadir import Utterance, read_data_dir
+from simulst.errors import SimulstError, first_line
 from simulst.files.folder import write_atomically
+from simulst.languages import unit_of
 
 WORD = re.compile(r"[^\W\d_]+(?:['’-][^\W\d_]+)*")
 LETTERS = 4  # a shorter word is no term
@@ -56,3 +60,41 @@ def write_rare_words(
         rows.append(f"{name}\t{'; '.join('=' + shown[word] for word in sorted(shown))}")
     write_atomically(path, "\n".join(rows) + "\n")
     return sum(map(len, rare.values()))
+
+
+@click.command()
+@click.option("--data", required=True, help="Data directory of the recordings.")
+@target_lang_option
+@click.option("--counted", required=True, type=PATH, help="Text that says what is frequent.")
+@click.option(
+    "--share",
+    default=0.8,
+    show_default=True,
+    type=click.FloatRange(0, 1),
+    help="The most frequent words make up this share of it.",
+)
+@click.option(
+    "--others",
+    default=10,
+    show_default=True,
+    type=click.IntRange(0),
+    help="Terms of other recordings that each recording gets.",
+)
+@click.option("--out", required=True, type=PATH, help="Table to write.")
+def main(data: str, target_lang: str, counted: Path, share: float, others: int, out: Path) -> None:
+    """Write a table of terms for --context, from the references.
+
+    The terms of a recording are the rare words of its references, hidden among those of other recordings.
+    """
+    if unit_of(target_lang) != "word":
+        raise SimulstError(f"'{target_lang}' has no spaces between words, so its rare words are not known.")
+    try:
+        lines = [line.partition(" ")[2] for line in counted.read_text(encoding="utf-8").splitlines()]
+    except (OSError, UnicodeDecodeError) as error:
+        raise SimulstError(f"{counted}: cannot be read ({first_line(error)}); give a text in UTF-8.") from None
+    count = write_rare_words(out, read_data_dir(data, target_lang), lines, share, others)
+    print(f"{out}: {count} rare words.")
+
+
+if __name__ == "__main__":
+    run_command(main)

@@ -6,9 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from rare_words import frequent_words, write_rare_words
 from simulst.background import read_backgrounds
 from simulst.data.datadir import Utterance
-from simulst.data.rare_words import frequent_words, write_rare_words
 from simulst.errors import SimulstError
 
 COUNTED = ["the house and the garden", "the House, and a dog"]

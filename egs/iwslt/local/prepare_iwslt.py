@@ -24,6 +24,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
+import click
 import numpy as np
 import soundfile
 
@@ -32,6 +33,7 @@ from simulst.audio.name import SUFFIXES, recording_name
 from simulst.audio.read import as_int16, is_plain_wav, load_audio, write_wav
 from simulst.audio.units import SAMPLE_RATE
 from simulst.background import ALL, Background, read_backgrounds, table_of_backgrounds
+from simulst.commands.common import PATH, force_option, named_files, run_command
 from simulst.errors import SimulstError
 from simulst.files.folder import sha256_of, write_atomically, written_whole
 from simulst.files.lock import digest
@@ -254,3 +256,42 @@ def _unlike(beginnings: Mapping[str, str]) -> dict[str, str]:
             ", ".join(alike),
         )
     return unlike
+
+
+@click.command()
+@click.argument("folder", type=PATH)
+@click.argument("out", type=PATH)
+@click.option("--audio", type=PATH, help="Folder of the recordings [default: FOLDER/audio, or FOLDER].")
+@click.option("--without-audio", "silent", is_flag=True, help="Write silence: for a recogniser that is a transcript.")
+@click.option("--segmentation", type=PATH, help="YAML [default: FOLDER/audio-segments.yaml, or the only one there].")
+@click.option(
+    "--text", "texts", multiple=True, metavar="LANG=FILE", help="Text (repeatable) [default: FOLDER/LANG.txt]."
+)
+@click.option(
+    "--context", type=PATH, help="What is known of the recordings: a table, or a list of text files in their order."
+)
+@force_option("Write the data directory again.")
+def main(
+    folder: Path,
+    out: Path,
+    audio: Path | None,
+    segmentation: Path | None,
+    texts: tuple[str, ...],
+    silent: bool,
+    context: Path | None,
+    force: bool,
+) -> None:
+    """Write a data directory of recordings in IWSLT's layout.
+
+    FOLDER, as the organisers of the simultaneous track give it, holds audio/ with WAV or MP4, audio-segments.yaml, and
+    a text for each language, such as en.txt. OUT gets all languages, the sentences for scoring, and recordings that
+    simulstream can read.
+    """
+    files = named_files(texts, "--text {value}: give LANG=FILE, each language once, such as de=references.txt.")
+    talks = prepare_iwslt(folder, out, Layout(audio, segmentation, files, silent), context, force)
+    sentences = len(next(iter(talks.sentences.values())))
+    print(f"{out}: {len(talks.recordings)} recordings, {sentences} sentences in {', '.join(talks.sentences)}")
+
+
+if __name__ == "__main__":
+    run_command(main)

@@ -13,12 +13,11 @@ import yaml
 from click.testing import CliRunner
 
 from make_small import make_small, write_film
+from prepare_iwslt import Layout, main, prepare_iwslt
 from simulst.audio.heard import HEARD, digest_of_beginning
 from simulst.audio.read import load_audio
 from simulst.background import ALL, Background, read_known
-from simulst.commands.main import main
 from simulst.data.datadir import read_data_dir
-from simulst.data.iwslt import Layout, prepare_iwslt
 from simulst.errors import SimulstError
 from simulst.files.table import read_table
 from simulst.handin.check import digest_of_audio
@@ -211,7 +210,7 @@ def test_the_small_folder_of_the_recipe(folder: Path, tmp_path: Path) -> None:
 
 
 def test_the_command(folder: Path, tmp_path: Path) -> None:
-    command = ["data", "iwslt", str(folder), str(tmp_path / "data"), "--text", f"en={folder}/en.txt"]
+    command = [str(folder), str(tmp_path / "data"), "--text", f"en={folder}/en.txt"]
     done = CliRunner().invoke(main, command)
     assert done.exit_code == 0 and done.output.endswith("data: 3 recordings, 5 sentences in en\n"), done.output
     assert yaml.safe_load((tmp_path / "data/talks.yaml").read_text())[1] == {
