@@ -90,6 +90,10 @@ class View(ABC):
         """
         raise NotImplementedError(f"{Need.ATTENTION} was not declared in STOP's needs")
 
+    def chances(self) -> tuple[float, float]:
+        """log p of the next token on all audio, and on the audio that the step before had; -inf where nothing was."""
+        raise NotImplementedError(f"{Need.CONTRAST} was not declared in STOP's needs")
+
     def source_word(self, look: Look = PLAIN) -> int:
         """The word of the source text that the next token attends to most, counted from 0; for zh, ja: character."""
         raise NotImplementedError(f"{Need.SOURCE_WORDS} was not declared in STOP's needs")
@@ -105,6 +109,7 @@ class TokensView(View):
     left: for each new token of the whole hypothesis, the encoder frames after the one at which it begins; only a
     session that gives `Need.ATTENTION` is asked.
     ends: the same for their end times; only a session that gives `Need.END_TIMES` is asked.
+    chances: for each new token what `View.chances` says; only a session that gives `Need.CONTRAST` is asked.
     """
 
     def __init__(
@@ -112,8 +117,9 @@ class TokensView(View):
         tokens: Tokens,
         left: Callable[[], Sequence[float]] | None = None,
         ends: Callable[[], Sequence[float]] | None = None,
+        chances: Callable[[], Sequence[tuple[float, float]]] | None = None,
     ) -> None:
-        self._tokens, self._left, self._ends = tokens, left, ends
+        self._tokens, self._left, self._ends, self._chances = tokens, left, ends, chances
 
     @property
     def tokens(self) -> Tokens:
@@ -123,6 +129,9 @@ class TokensView(View):
         if self._left is None:
             return super().frames_left(look)
         return self._left()[len(self._tokens)]
+
+    def chances(self) -> tuple[float, float]:
+        return super().chances() if self._chances is None else self._chances()[len(self._tokens)]
 
     def end_times(self) -> Sequence[float]:
         return super().end_times() if self._ends is None else self._ends()[: len(self._tokens)]

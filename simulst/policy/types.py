@@ -21,6 +21,7 @@ STOP: dict[str, type[stop.Stop]] = {
     "max_words": stop.MaxWords,
     "ctc": stop.CTC,
     "align_att": stop.AlignAtt,
+    "contrast": stop.Contrast,
     "ctc_guide": CTCGuide,
     "any_of": stop.AnyOf,
 }

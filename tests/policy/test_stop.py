@@ -1,3 +1,4 @@
+import itertools
 import math
 
 import pytest
@@ -11,6 +12,7 @@ from simulst.policy.stop import (
     CTC,
     AlignAtt,
     AnyOf,
+    Contrast,
     EndOfSentence,
     MaxTokens,
     MaxWords,
@@ -206,3 +208,20 @@ def test_a_watched_stop_answers_as_it_would() -> None:
     assert (stop.ended, stop.why()) == (True, "log odds of the end +1.00, threshold 0")
     stop.forget()
     assert (stop.ended, stop.why()) == (None, "")
+
+
+def test_contrast_by_its_definition() -> None:
+    """What goes out: never the last frames; always what is far from them; between, what is sure or has changed."""
+    stop = open_stop(Contrast(p=0.5, change=1.0, least=10, most=100))
+    assert stop.options.label == "contrast0.5+1-10to100" and stop.options.needs == {Need.ATTENTION, Need.CONTRAST}
+    chances = (1.0, 0.6, 0.4, 0.01)
+    for left, now, before in itertools.product((0, 9, 10, 99, 100), chances, (*chances, 0.0)):
+        logs = tuple(math.log(p) if p else -math.inf for p in (now, before))
+        view = TokensView((), lambda left=left: [left], chances=lambda logs=logs: [logs])
+        ratio = max(now / before, before / now) if before else 1.0
+        goes_out = left >= 100 or (left >= 10 and (now >= 0.5 or ratio >= math.e))
+        assert stop.ends(view) == (not goes_out), (left, now, before)
+    assert not stop.ends(TokensView((), lambda: [math.inf], chances=lambda: []))  # the end of the text
+    for options, wrong in (((0, 1), "p is 0"), ((0.5, 0), "change is 0"), ((0.5, 1, 9, 8), "least is 9 and most 8")):
+        with pytest.raises(SimulstError, match=f"stop: {wrong}"):
+            Contrast(*options)

@@ -51,12 +51,14 @@ class WhisperSession(WindowedSession):
     others: if the task is translation, those of transcription, and those of translation if English were spoken.
     """
 
-    traits = Traits(frozenset({Need.LIBRARY_SEARCH, Need.ATTENTION, Need.END_TIMES, Need.LEAVING}))
+    traits = Traits(frozenset({Need.LIBRARY_SEARCH, Need.ATTENTION, Need.CONTRAST, Need.END_TIMES, Need.LEAVING}))
 
     def __init__(self, model: Network, opening: Opening, start: Tokens, others: tuple[Tokens, Tokens] | None) -> None:
         super().__init__(opening, WINDOW_SECONDS, model.tokens(opening.history))
         self._model, self._begin, self._others = model, start, others
         self._states: tuple[Hashable, Any] | None = None  # of which audio the encoder's states are, and they
+        self._earlier: tuple[Hashable, Any, int] | None = None  # those of the step before; of so many samples
+        self._heard: tuple[Hashable, Any, int] | None = None  # those of the last step
         self._alignments: dict[tuple[Tokens, Tokens], Aligned] = {}  # of these states: by prompt and text
         self._known = self._known_tokens()
 
@@ -80,10 +82,13 @@ class WhisperSession(WindowedSession):
             call = Encode(self._model, self._audio)
             states = yield from self.meter.shared_call(("encode", self.audio_key), call)
             self._states, self._alignments = (self.audio_key, states), {}
+            self._earlier, self._heard = self._heard, (self.audio_key, states, self._audio.size)
 
     def search(self, committed: Tokens, options: SearchOptions, stop: Stopping | None) -> Steps[Found]:
         yield from self._encode()  # also before a search that is shared: each stream pays for its own encoding
-        return (yield from share_search(self.meter, self.window_key, self._found, committed, options, stop))
+        compares = stop is not None and Need.CONTRAST in stop.options.needs
+        key = (self.window_key, self._earlier and self._earlier[0]) if compares else self.window_key
+        return (yield from share_search(self.meter, key, self._found, committed, options, stop))
 
     def _found(self, committed: Tokens, options: SearchOptions, stop: Stopping | None) -> Steps[Found]:
         """CTranslate2's search can't be ended by STOP, so its hypotheses are cut where STOP would have ended it."""
@@ -127,12 +132,24 @@ class WhisperSession(WindowedSession):
         last, offset = self._audio.size // FRAME // 2 - 1, self._offset / SAMPLE_RATE
         left = [*(last - begin for begin in begins[given:] if best[given:]), math.inf]
         ends = [offset + begin * STATE_SECONDS for begin in begins[given + 1 :]]
+        chances = (yield from self._contrasted(best))[given:] if best[given:] and Need.CONTRAST in needs else []
         shown = (
             (lambda: left) if Need.ATTENTION in needs else None,
             (lambda: ends) if Need.END_TIMES in needs else None,
+            (lambda: chances) if Need.CONTRAST in needs else None,
         )
         kept = end_of(stop, best[given:], lambda tokens: TokensView(tokens, *shown))
         return None if kept is None else given + kept
+
+    def _contrasted(self, text: Tokens) -> Steps[list[tuple[float, float]]]:
+        """See `View.chances`, for each token of a text in the window. What has left the window is compared no more."""
+        now = (yield from self._aligned(self._begin, text)).each
+        if self._earlier is None or self._earlier[0][0] != self._offset:
+            return [(p, -math.inf) for p in now]
+        key, states, samples = self._earlier
+        call = Align(self._model, states, self._begin, text, samples // FRAME)
+        before = yield from self.meter.shared_call(("align", key, self._begin, text), call)
+        return list(zip(now, before.each, strict=True))
 
     def _generated(self, prefix: Tokens, options: BeamSearch, max_new: int) -> Steps[Beam]:
         """A library's search is shared by all STOPs."""
