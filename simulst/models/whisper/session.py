@@ -57,8 +57,9 @@ class WhisperSession(WindowedSession):
         super().__init__(opening, WINDOW_SECONDS, model.tokens(opening.history))
         self._model, self._begin, self._others = model, start, others
         self._states: tuple[Hashable, Any] | None = None  # of which audio the encoder's states are, and they
-        self._earlier: tuple[Hashable, Any, int] | None = None  # those of the step before; of so many samples
-        self._heard: tuple[Hashable, Any, int] | None = None  # those of the last step
+        # Those of the step before and of the last one: where the window began, how many samples it had, and the states.
+        self._earlier: tuple[int, int, Any] | None = None
+        self._heard: tuple[int, int, Any] | None = None
         self._alignments: dict[tuple[Tokens, Tokens], Aligned] = {}  # of these states: by prompt and text
         self._known = self._known_tokens()
 
@@ -82,12 +83,12 @@ class WhisperSession(WindowedSession):
             call = Encode(self._model, self._audio)
             states = yield from self.meter.shared_call(("encode", self.audio_key), call)
             self._states, self._alignments = (self.audio_key, states), {}
-            self._earlier, self._heard = self._heard, (self.audio_key, states, self._audio.size)
+            self._earlier, self._heard = self._heard, (self._offset, self._audio.size, states)
 
     def search(self, committed: Tokens, options: SearchOptions, stop: Stopping | None) -> Steps[Found]:
         yield from self._encode()  # also before a search that is shared: each stream pays for its own encoding
         compares = stop is not None and Need.CONTRAST in stop.options.needs
-        key = (self.window_key, self._earlier and self._earlier[0]) if compares else self.window_key
+        key = (self.window_key, self._earlier and self._earlier[:2]) if compares else self.window_key
         return (yield from share_search(self.meter, key, self._found, committed, options, stop))
 
     def _found(self, committed: Tokens, options: SearchOptions, stop: Stopping | None) -> Steps[Found]:
@@ -144,11 +145,12 @@ class WhisperSession(WindowedSession):
     def _contrasted(self, text: Tokens) -> Steps[list[tuple[float, float]]]:
         """See `View.chances`, for each token of a text in the window. What has left the window is compared no more."""
         now = (yield from self._aligned(self._begin, text)).each
-        if self._earlier is None or self._earlier[0][0] != self._offset:
+        if self._earlier is None or self._earlier[0] != self._offset:
             return [(p, -math.inf) for p in now]
-        key, states, samples = self._earlier
+        offset, samples, states = self._earlier
         call = Align(self._model, states, self._begin, text, samples // FRAME)
-        before = yield from self.meter.shared_call(("align", key, self._begin, text), call)
+        key = ("align", (offset, offset + samples), self._begin, text)  # as for the step before
+        before = yield from self.meter.shared_call(key, call)
         return list(zip(now, before.each, strict=True))
 
     def _generated(self, prefix: Tokens, options: BeamSearch, max_new: int) -> Steps[Beam]:
