@@ -229,6 +229,21 @@ def test_together_as_alone_and_as_by_torch(
             assert state.attention is None
 
 
+@pytest.mark.parametrize("lags", [False, True])
+def test_a_draft_is_read_as_by_steps(lags: bool) -> None:
+    """At once, and from any of its places on. A prefix of a wait-k model sees less than what follows it."""
+    model = CachedDecoder(tiny(), "float32", Lagging(2, 280, 3) if lags else None)
+    memory, prefix, draft = memory_of(model, frames(30)), [SOS, 3, 4, 5, 6], [7, 3, 4]
+    log_p, whole = model.prefill(torch.tensor(prefix + draft), memory, draft=len(draft))
+    expected, state = model.prefill(torch.tensor(prefix), memory)
+    for place, token in enumerate([*draft, 0]):
+        close(log_p[place : place + 1], expected, 1e-5)
+        other = torch.tensor([2])
+        cut = whole.cut(len(prefix) + place)
+        close(model.step(other, cut, memory)[0], model.step(other, state, memory)[0], 1e-5)
+        expected, state = model.step(torch.tensor([token]), state, memory)
+
+
 def test_what_is_no_number_stays_in_its_search() -> None:
     model = CachedDecoder(tiny())
     broken, whole = memory_of(model, frames(5) * torch.nan), memory_of(model, frames(5))
