@@ -51,29 +51,22 @@ class BeamSearch(SearchOptions):
     length_penalty: scores are divided by the length to this power.
     no_repeat_ngram: forbid n-grams of this length from coming twice; 0: allow them.
     max_tokens_per_second: most tokens per second of speech. It prevents endless repetition.
-    draft: as in `JointBeamSearch`.
     """
 
     beam: int = 5
     length_penalty: float = 1.0
     no_repeat_ngram: int = 0
     max_tokens_per_second: float = TOKENS_PER_SECOND
-    draft: bool = False
 
+    needs = frozenset({Need.LIBRARY_SEARCH})
     short: ClassVar = {
         "beam": "beam",
         "length_penalty": "lp",
         "no_repeat_ngram": "ngram",
         "max_tokens_per_second": "tps",
-        "draft": "draft",
     }
 
-    @property
-    def needs(self) -> frozenset[Need]:
-        return frozenset({Need.LIBRARY_SEARCH} | ({Need.DRAFT} if self.draft else set()))
-
     def __post_init__(self) -> None:
-        _check_draft(self.draft, self.beam)
         if not 1 <= self.beam <= MOST_BEAM:
             raise SimulstError(f"search: beam is {self.beam}; give 1 (greedy search) to {MOST_BEAM}.")
         _check_ngram(self.no_repeat_ngram)
@@ -174,7 +167,11 @@ class JointBeamSearch(JointOptions):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        _check_draft(self.draft, self.beam)
+        if self.draft and self.beam > 1:
+            raise SimulstError(
+                f"search: draft is for greedy search, as a beam of {self.beam} would find other words with it; "
+                "write 'beam: 1', or leave 'draft' out."
+            )
 
     @property
     def needs(self) -> frozenset[Need]:
@@ -252,16 +249,8 @@ class IBWBS(JointOptions):
 
 def draft_after(committed: Tokens, options: SearchOptions, last: Tokens) -> Tokens:
     """What a search is given as a draft: what follows the committed tokens in the text that the last step found."""
-    wanted = isinstance(options, BeamSearch | JointBeamSearch) and options.draft
+    wanted = isinstance(options, JointBeamSearch) and options.draft
     return last[len(committed) :] if wanted and last[: len(committed)] == committed else ()
-
-
-def _check_draft(draft: bool, beam: int) -> None:
-    if draft and beam > 1:
-        raise SimulstError(
-            f"search: draft is for greedy search, as a beam of {beam} would find other words with it; "
-            "write 'beam: 1', or leave 'draft' out."
-        )
 
 
 def _check_ngram(size: int) -> None:
