@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import dataclasses
+import signal
 import sys
 import time
+from collections.abc import Iterable, Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, BinaryIO
 
 import click
 
@@ -91,6 +93,9 @@ def translate(
 
     AUDIO is a file (WAV, FLAC, OGG, MP3, M4A, ...), a film (MP4, MKV, WebM, ...), or a folder of them. Words are
     printed when they are committed. Each line begins with the seconds of audio read so far.
+
+    AUDIO may be -: sound that comes by standard input now, as raw samples: 16 kHz, mono, integers of 16 bits (s16le).
+    Its end, or Ctrl-C, brings the last words.
     """
     from simulst.audio.name import plain_name, recording_name, recordings_in
     from simulst.audio.read import check_there, load_audio
@@ -105,6 +110,11 @@ def translate(
         raise click.UsageError("--both: name a file, by --srt, --vtt or --json.")
     if cue_seconds[0] > cue_seconds[1]:
         raise click.UsageError("--cue-seconds: the shortest time comes first, then the longest.")
+    live = Path("-") in audio
+    if live and (len(audio) > 1 or sys.stdin.isatty()):
+        raise click.UsageError(
+            "-: sound comes by a pipe, and alone, as in: ffmpeg ... -f s16le - | simulst translate -"
+        )
     layout = Layout(line_length, reading_speed, *cue_seconds)
     several = len(audio) > 1 or audio[0].is_dir()
     audio = tuple(file for place in audio for file in (recordings_in(place) if place.is_dir() else [place]))
@@ -112,7 +122,7 @@ def translate(
     if decoding is not None:
         configuration = load_decoding(decoding)
     else:  # a file can wait
-        configuration = LIVE if realtime else dataclasses.replace(LIVE, late=Wait())
+        configuration = LIVE if realtime or live else dataclasses.replace(LIVE, late=Wait())
     table = read_backgrounds(context) if context else None
     known = {}
     for file in audio:
@@ -131,7 +141,8 @@ def translate(
 
     for file in audio:
         try:
-            check_there(file)
+            if not live:
+                check_there(file)
         except SimulstError as error:
             fail(file, error)
     there = [file for file in audio if plain_name(str(file)) not in failed]
@@ -141,14 +152,15 @@ def translate(
         if several:
             _print(f"{name}:", bool(files[file]))
         try:
-            samples = load_audio(file)
+            samples = load_audio(file) if not live else None
             background = known[file] or NOTHING
             timed = bool(files[file])
             languages, names = (source_lang, target_lang), (recording_name(file),)
             stream = open_stream(
                 loaded, configuration, *languages, unit or "", background=background, timed=timed, names=names
             )
-            _listen(stream, samples, name, realtime, timed)
+            pieces = _pieces(samples, realtime) if samples is not None else _from_pipe(sys.stdin.buffer)
+            _listen(stream, pieces, None if samples is None else len(samples), name, timed)
             about: dict[str, Any] = {"audio": name, "source_lang": source_lang, "target_lang": target_lang}
             _write(
                 stream, files[file], layout, both, about | ({"languages": stream.languages} if stream.languages else {})
@@ -188,35 +200,78 @@ def _subtitle_files(
     return found
 
 
-def _listen(stream: OpenStream, samples: np.ndarray, file: str, realtime: bool, goes_on: bool) -> None:
+def _pieces(samples: np.ndarray, realtime: bool) -> Iterator[tuple[np.ndarray, bool]]:
+    """Pieces of a recording, and whether each is the last one. realtime: each comes when it has been spoken."""
+    from simulst.audio.units import SAMPLE_RATE
+
+    piece, started = SAMPLE_RATE // 10, time.monotonic()
+    for start in range(0, max(len(samples), 1), piece):
+        end = min(start + piece, len(samples))
+        if realtime:
+            time.sleep(max(0.0, end / SAMPLE_RATE - (time.monotonic() - started)))
+        yield samples[start:end], end == len(samples)
+
+
+def _from_pipe(pipe: BinaryIO) -> Iterator[tuple[np.ndarray, bool]]:
+    """Pieces of raw samples, as they come; each waits for the next one, as the last one has to be known.
+
+    Raises SimulstError: nothing comes, half a sample, or what is no such audio.
+    """
+    import numpy as np
+
+    from simulst.audio.units import SAMPLE_RATE
+    from simulst.serve.sent import check_sent
+
+    def as_floats(data: bytes) -> np.ndarray:
+        return np.frombuffer(data, "<i2").astype(np.float32) / 2**15
+
+    def once(*_: Any) -> None:  # who sends the sound has been told, too
+        click.echo("the sound ends; the last words come. Once more: they don't.", err=True)
+        signal.signal(signal.SIGINT, signal.default_int_handler)
+
+    held, recent, count = b"", b"", 0
+    before = signal.signal(signal.SIGINT, once)
+    try:
+        while data := pipe.read(2 * SAMPLE_RATE // 50):
+            if held:
+                yield as_floats(held), False
+            held, recent, count = data, (recent + data)[-(1 << 16) :], count + 1
+            if count % 5 == 1 or len(held) % 2:
+                check_sent(recent, SAMPLE_RATE, whole=len(held) % 2 > 0)
+        if not held:
+            raise SimulstError("no sound came by standard input; see what its sender says.")
+        yield as_floats(held), True
+    finally:
+        signal.signal(signal.SIGINT, before)
+
+
+def _listen(
+    stream: OpenStream, pieces: Iterable[tuple[np.ndarray, bool]], samples: int | None, file: str, goes_on: bool
+) -> None:
     """Decode a recording and print its words. A terminal also shows how far it is.
 
-    goes_on: without printing, if nobody reads the words any more; else that ends the recording.
+    samples: how many will come; None: nobody knows. goes_on: without printing, if nobody reads the words any more;
+    else that ends the recording.
     """
     from tqdm import tqdm
 
     from simulst.audio.units import SAMPLE_RATE
     from simulst.streams import skipped_steps
 
-    piece = SAMPLE_RATE // 10
-    started = time.monotonic()
     form = "{desc}: {percentage:3.0f}% |{bar}| {n:.0f} of {total:.0f} s [{elapsed}<{remaining}]"
-    seconds, name = len(samples) / SAMPLE_RATE, Path(file).name
-    with tqdm(total=seconds, desc=name, disable=None, bar_format=form, leave=False) as bar:
-        for start in range(0, max(len(samples), 1), piece):
-            end = min(start + piece, len(samples))
-            if realtime:
-                time.sleep(max(0.0, end / SAMPLE_RATE - (time.monotonic() - started)))
+    seconds, name, hidden = (samples or 0) / SAMPLE_RATE, Path(file).name, None if samples is not None else True
+    with tqdm(total=seconds, desc=name, disable=hidden, bar_format=form, leave=False) as bar:
+        for piece, last in pieces:
             written, found = len(stream.emissions), len(stream.languages)
             try:
-                stream.push(samples[start:end], finished=end == len(samples))
+                stream.push(piece, finished=last)
             finally:  # also the last words of a stream that an error ends
                 if words := stream.emissions[written:]:
                     text = "".join(word.text for word in words).strip()
                     _print(f"{words[0].delay_ms / 1000:7.2f} s  {text}", goes_on)
             for begin_ms, language in stream.languages[found:]:
                 tqdm.write(f"{file}: from {begin_ms / 1000:.1f} s on it sounds like '{language}'.", file=sys.stderr)
-            bar.update((end - start) / SAMPLE_RATE)
+            bar.update(len(piece) / SAMPLE_RATE)
     if not stream.emissions:
         click.echo(f"{file}: no words were written.", err=True)
     if slow := skipped_steps(stream):

@@ -1,8 +1,12 @@
 """Commands beside evaluate and sweep, on runs and on audio."""
 
+import io
 import json
 import re
 import shutil
+import signal
+import subprocess
+import sys
 import wave
 from pathlib import Path
 from types import SimpleNamespace
@@ -61,6 +65,41 @@ def test_translate(data: Path, clock: SimpleNamespace, monkeypatch: pytest.Monke
     started = clock.now
     status, realtime, _ = simulst("translate", data / "u0.wav", "--realtime", *args)
     assert status == 0 and realtime and clock.now - started == pytest.approx(1.0)
+
+
+def test_translate_sound_that_comes(data: Path) -> None:
+    """Words are printed while it comes, and are those of the file. The first Ctrl-C waits for the end of the sound."""
+    soundfile.write(data / "talk.wav", np.random.default_rng(0).uniform(-0.3, 0.3, 70_001), RATE)
+    content = (soundfile.read(data / "talk.wav", dtype="int16")[0]).tobytes()
+    args = ["--model", MODEL, "--source-lang", "es", "--target-lang", "en", "--decoding", data.parent / "la2.yaml"]
+    status, whole, _ = simulst("translate", data / "talk.wav", *args)
+    started = [sys.executable, "-m", "simulst", "translate", "-", *map(str, args)]
+    process = subprocess.Popen(started, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+    assert process.stdin is not None and process.stdout is not None
+    process.stdin.write(content[:100_001])
+    process.stdin.flush()
+    first = process.stdout.readline()
+    process.send_signal(signal.SIGINT)
+    out, error = process.communicate(content[100_001:])
+    assert (status, (first + out).decode()) == (process.returncode, whole) == (0, whole)
+    assert b"the sound ends; the last words come" in error
+
+
+@pytest.mark.parametrize(
+    ("content", "says"),
+    [
+        (b"", "no sound came by standard input"),
+        (b"RIFF\0\0\0\0WAVEfmt " + bytes(1000), "look like a file (WAV)"),
+        (np.random.default_rng(0).normal(0, 0.1, 9000).astype("<f4").tobytes(), "look like floats of 32 bits"),
+        (bytes(5001), "half a sample came; send integers of 16 bits"),
+        (None, "sound comes by a pipe, and alone"),
+    ],
+)
+def test_what_comes_is_no_sound(content: bytes | None, says: str, data: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    stdin = SimpleNamespace(buffer=io.BytesIO(content or b""), isatty=lambda: content is None)
+    monkeypatch.setattr(sys, "stdin", stdin)
+    status, out, error = simulst("translate", "-", "--model", MODEL, "--source-lang", "es", "--target-lang", "en")
+    assert status and not out and says in error
 
 
 def test_translate_a_stream_of_any_length(

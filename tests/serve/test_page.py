@@ -229,6 +229,36 @@ def listening(chromium: Any, address: str) -> Iterator[Any]:
         yield page
 
 
+def test_sound_of_a_tab_and_a_source_for_obs(chromium: Any, server: Running, recordings: Path) -> None:
+    """Shared sound is translated until it is shared no more. OBS gets the final words, and nothing else."""
+    with chromium.new_context() as window:  # Chromium's console speaks of a camera, which nobody asks for
+        page = window.new_page()
+        page.goto(server.page)
+        ready(page).click("#share")
+        page.wait_for_selector("#shared")
+        with page_at(chromium, f"{page.input_value('#link')}&obs", viewport={"width": 1280, "height": 300}) as obs:
+            ready(obs)
+            page.evaluate(
+                f"() => {{ {WATCHED.replace('UserMedia', 'DisplayMedia').partition('window.AudioContext')[0]} }}"
+            )
+            page.select_option("#source", label="A tab, or the screen")
+            page.click("#start")
+            page.locator(".word").nth(2).wait_for()
+            obs.locator(".word").nth(2).wait_for()
+            assert page.evaluate("media.getVideoTracks().length") == 1  # without it, browsers share no sound
+            page.evaluate("() => media.getAudioTracks()[0].dispatchEvent(new Event('ended'))")
+            to_the_end(page)
+            assert FakeModel().truth(16000 * 60).strip().startswith(shown(page)) and shown(obs) == shown(page)
+            assert obs.evaluate("getComputedStyle(document.body).backgroundColor") == "rgba(0, 0, 0, 0)"
+            hidden = obs.locator("header, form, aside, #status, #empty, #follow, .unstable")
+            assert hidden.count() > 5 and not any(one.is_visible() for one in hidden.all())
+            page.evaluate(
+                "() => { media.getAudioTracks = () => []; navigator.mediaDevices.getDisplayMedia = () => media; }"
+            )
+            page.click("#start")
+            says(page, "No sound is shared: choose a tab, or the screen, and share its sound too.")
+
+
 def test_a_microphone_that_goes(chromium: Any, server: Running) -> None:
     """The page says so, writes the last words, and keeps the text."""
     with listening(chromium, server.page) as page:

@@ -5,14 +5,16 @@ const PIECE = RATE / 10;
 
 export class Microphone {
   rate = RATE;
+  name = "the microphone";
   live = true;  // its samples come by themselves, unless the system takes it away
   paused = false;
 
   async start(give, ended) {
     const wanted = { channelCount: 1, echoCancellation: false, noiseSuppression: false, autoGainControl: false };
-    this.media = await navigator.mediaDevices.getUserMedia({ audio: wanted });
-    [this.track] = this.media.getTracks();
-    this.track.addEventListener("ended", () => ended(new Error("The microphone is gone, or no longer allowed.")));
+    this.media = await this.opened(wanted);
+    [this.track] = this.media.getAudioTracks();
+    if (!this.track) throw new Error("No sound is shared: choose a tab, or the screen, and share its sound too.");
+    this.track.addEventListener("ended", () => ended(this.gone));
     try {
       this.open(new AudioContext({ sampleRate: RATE }));
     } catch {  // a browser that does not resample a microphone: the server does
@@ -28,6 +30,10 @@ export class Microphone {
     this.context.addEventListener("statechange", () => this.wake());
     await this.wake();
   }
+
+  opened(audio) { return navigator.mediaDevices.getUserMedia({ audio }); }
+
+  get gone() { return new Error("The microphone is gone, or no longer allowed."); }
 
   open(context) {
     this.context = context;
@@ -51,6 +57,15 @@ export class Microphone {
     this.media?.getTracks().forEach((track) => track.stop());
     if (this.context && this.context.state !== "closed") this.context.close();
   }
+}
+
+// The sound of a tab, a window or the screen. Browsers share it with its picture alone, which is not looked at.
+export class Shared extends Microphone {
+  name = "the tab or screen";
+
+  opened(audio) { return navigator.mediaDevices.getDisplayMedia({ video: true, audio, systemAudio: "include" }); }
+
+  get gone() { return undefined; }  // somebody has ended it
 }
 
 // Plays audio at the speed of speech. `part(n)` promises the n-th Int16Array of it, or null after the last one.

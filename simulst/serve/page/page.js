@@ -1,6 +1,6 @@
 // The page of `simulst serve`: controls, the connection to the server, measures, settings and files to save.
 
-import { Microphone, playerOfFile, playerOfRecording } from "./audio.js";
+import { Microphone, Shared, playerOfFile, playerOfRecording } from "./audio.js";
 import { Text } from "./text.js";
 
 const $ = (id) => document.getElementById(id);
@@ -14,7 +14,8 @@ const AUTO = "auto";  // the language spoken is found by the model
 const COMMITS = { all: "all", hold: "hold n", local_agreement: "agreement", shared_prefix: "shared prefix" };
 const LABELS = { chunk_ms: "Chunk, ms", commit: "Commit", n: "n", frames: "AlignAtt frames" };
 
-const view = new URLSearchParams(location.search).get("view");
+const parameters = new URLSearchParams(location.search);
+const view = parameters.get("view");
 const text = new Text($("text"), $("heard"), $("tip"), $("follow"), $("empty"));
 // ---- what the browser remembers ----
 
@@ -195,7 +196,7 @@ const session = {
 
   sayRunning() {
     const [source, kind] = this.silent
-      ? ["No sound comes from the microphone: a call has it, or the system. It goes on when the sound is back.", "bad"]
+      ? [`No sound comes from ${this.source.name}: a call has it, or the system. It goes on when the sound is back.`, "bad"]
       : [this.source.live ? "Listening" : "Playing", "live"];
     say(this.remark ? `${source}. ${this.remark}` : source, kind);
   },
@@ -359,7 +360,7 @@ const session = {
 };
 
 function sentenceOf(error) {
-  if (error?.name === "NotAllowedError") return "The browser was not allowed to use the microphone.";
+  if (error?.name === "NotAllowedError") return `The browser was not allowed to listen to ${session.source?.name ?? "it"}.`;
   if (error?.name === "NotFoundError") return "There is no microphone.";
   if (error?.name === "EncodingError") return "The browser can’t read this file.";
   return String(error?.message ?? error);
@@ -470,6 +471,7 @@ function nameOf(code) {
 function fillSources() {
   const box = $("source");
   if (navigator.mediaDevices) box.append(option("microphone", "Microphone"));
+  if (navigator.mediaDevices?.getDisplayMedia) box.append(option("shared", "A tab, or the screen"));
   $("insecure").hidden = Boolean(navigator.mediaDevices) || Boolean(view);
   box.append(option("file", "File"));
   about.recordings.forEach(({ name }, number) => box.append(option(String(number), name)));
@@ -502,6 +504,7 @@ function fillLanguages() {
 async function chosenSource() {
   const choice = $("source").value;
   if (choice === "microphone") return new Microphone();
+  if (choice === "shared") return new Shared();
   if (choice !== "file") return playerOfRecording(choice, about.recordings[choice].seconds, about.part, door.headers);
   const [file] = $("file").files;
   if (!file) throw new Error("Choose a file first.");
@@ -677,6 +680,7 @@ if (!view) {  // a reload keeps the text, as long as the tab is there
 }
 if (view) {
   document.body.classList.add("viewer");
+  document.documentElement.classList.toggle("obs", parameters.has("obs"));
   $("empty").textContent = "Words appear here while somebody speaks.";
   watch();
 }
