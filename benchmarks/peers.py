@@ -77,7 +77,7 @@ def simulstreaming(
 ) -> Peer:
     """ufal/SimulStreaming (AlignAtt, PyTorch) in float32, with the heads that align the model's text.
 
-    model: in Hugging Face's form, from `simulst models from-ctranslate2`. frames: of AlignAtt. The others are those of
+    model: in Hugging Face's form, from local/whisper_to_huggingface.py. frames: of AlignAtt. The others are those of
     `whisper_streaming`.
     """
     import torch

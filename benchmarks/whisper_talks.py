@@ -18,6 +18,7 @@ from __future__ import annotations
 
 import json
 import re
+import sys
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
@@ -57,7 +58,6 @@ from simulst.measure.longform import (
 from simulst.measure.score import Asked, compare
 from simulst.measure.score import score as score_log
 from simulst.models import load_model
-from simulst.models.huggingface.from_ctranslate2 import convert_whisper
 from simulst.runs import instance_of
 from simulst.session import Model
 from simulst.streams import open_stream
@@ -282,6 +282,9 @@ class Peers:
 
     def _simulstreaming(self, checkout: Path, language: str, pauses: bool) -> Peer:
         converted = self.out / "whisper-huggingface"
+        sys.path.append(str(ROOT / "local"))
+        from whisper_to_huggingface import convert_whisper
+
         convert_whisper(self.model, converted)
         return simulstreaming(checkout, converted, language, self.chunk, pauses, self.threads, self.beam, self.frames)
 

@@ -11,7 +11,7 @@ in_huggingface=false # whether its weights are needed in Hugging Face's form, to
 stage_pretrain() {
     step "model"
     python ../../local/fetch_whisper.py --downloads "$downloads" --out "$whisper" ${model:+--model "$model"}
-    if $in_huggingface; then simulst models from-ctranslate2 --model "$whisper" --out "$whisper-hf" $redo; fi
+    if $in_huggingface; then python ../../local/whisper_to_huggingface.py --model "$whisper" --out "$whisper-hf" $redo; fi
 }
 
 section_of() { echo "${system_name:+$system_name-}$1-$2"; }

@@ -197,22 +197,3 @@ def talks(
         whole_recordings(data, out, source_lang, target_lang, force)
     else:
         join(data, out, source_lang, target_lang, pauses, seed, force)
-
-
-# ---- recipes ----
-
-
-@data.command("new-recipe")
-@click.argument("name")
-@click.option("--pair", required=True, help="Language pair as source-target, such as de-en.")
-@click.option("--template", default="tsv", show_default=True, help="Template, a folder in TEMPLATE of --recipes.")
-@click.option("--recipes", default="egs", show_default=True, type=PATH, help="Folder of the recipes.")
-def new_recipe(name: str, pair: str, template: str, recipes: Path) -> None:
-    """Write a new recipe from a template.
-
-    It is for a corpus or a language pair that has none yet. Call it in the folder of run.sh.
-    """
-    from simulst.data.new_recipe import new_recipe
-
-    out = new_recipe(recipes, recipes / "TEMPLATE", template, name, pair)
-    print(f"{out}: edit corpus.sh, then ./run.sh --recipe {name} (docs/new_pair.md)")

@@ -38,20 +38,6 @@ def to_ctranslate2(model: Path, out: Path, quantization: str, force: bool) -> No
     to_ctranslate2(model, out, quantization, force)
 
 
-@models.command("from-ctranslate2")
-@click.option("--model", required=True, type=PATH, help="Folder with model.bin.")
-@click.option("--out", required=True, type=PATH, help="Folder for the new model.")
-@force_option("Convert it again.")
-def from_ctranslate2(model: Path, out: Path, force: bool) -> None:
-    """Convert a Whisper into Hugging Face's form.
-
-    Fine-tuning begins with one, for example.
-    """
-    from simulst.models.huggingface.from_ctranslate2 import convert_whisper
-
-    convert_whisper(model, out, force)
-
-
 @models.command("heads")
 @click.option("--model", required=True, type=PATH, help="A cascade's file, for its translator; or a speech model.")
 @source_lang_option

@@ -216,7 +216,7 @@ MINI = table(
     ("--out la2.yaml", "la2.yaml"),
 )
 NEW = table(
-    f"simulst data new-recipe --recipes {ROOT / 'egs'}",
+    f"local/new_recipe.py --recipes {ROOT / 'egs'}",
     ("mine", "Missing option '--pair'", lambda: None, 2),
     ("mini --pair de-en", "egs/mini: is there already"),
     ("mine --pair de-en --recipes nowhere", "nowhere/TEMPLATE: no such folder"),

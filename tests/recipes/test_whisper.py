@@ -27,11 +27,11 @@ import yaml
 from published.section import read_section
 from simulst.log import read_log
 from simulst.models.cascade.settings import read_settings
-from simulst.models.huggingface.from_ctranslate2 import convert_whisper
 from simulst.models.huggingface.to_ctranslate2 import to_ctranslate2
 from simulst.results.runs import find_runs
 from simulst.runs import score_run
 from speech import espeak
+from whisper_to_huggingface import convert_whisper
 
 SWEEP = "- {read: {type: chunk, ms: 500}, commit: {type: hold, n: 1}}\n"
 

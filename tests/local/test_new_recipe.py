@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from simulst.data.new_recipe import new_recipe
+from new_recipe import new_recipe
 from simulst.errors import SimulstError
 
 ROOT = Path(__file__).parents[2]

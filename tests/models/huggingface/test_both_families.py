@@ -13,11 +13,11 @@ from simulst.calls import run_alone
 from simulst.errors import SimulstError
 from simulst.models import load_model
 from simulst.models.base import language_pairs, tells
-from simulst.models.huggingface.from_ctranslate2 import convert_whisper
 from simulst.models.huggingface.model import HuggingFace
 from simulst.models.huggingface.to_ctranslate2 import to_ctranslate2
 from simulst.opening import Opening
 from simulst.search import BeamSearch, JointBeamSearch
+from whisper_to_huggingface import convert_whisper
 
 
 @pytest.fixture(scope="module")

@@ -9,10 +9,12 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import click
 import numpy as np
 import torch
 from torch import Tensor
 
+from simulst.commands.common import PATH, force_option, run_command
 from simulst.errors import SimulstError
 from simulst.files.folder import digest_of_file, written_whole
 from simulst.models.ctranslate2_file import Variables, read_variables
@@ -168,3 +170,19 @@ def _vocabulary(path: Path) -> dict[str, int]:
         return Tokenizer.from_file(str(path)).get_vocab(with_added_tokens=True)
     except Exception as error:  # the library has no class of its own for it
         raise SimulstError(f"{path}: broken ({error}); bring the model again.") from error
+
+
+@click.command()
+@click.option("--model", required=True, type=PATH, help="Folder with model.bin.")
+@click.option("--out", required=True, type=PATH, help="Folder for the new model.")
+@force_option("Convert it again.")
+def main(model: Path, out: Path, force: bool) -> None:
+    """Convert a Whisper into Hugging Face's form.
+
+    Fine-tuning begins with one, for example.
+    """
+    convert_whisper(model, out, force)
+
+
+if __name__ == "__main__":
+    run_command(main)

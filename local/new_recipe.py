@@ -6,6 +6,9 @@ import re
 import shutil
 from pathlib import Path
 
+import click
+
+from simulst.commands.common import PATH, run_command
 from simulst.errors import SimulstError
 
 
@@ -42,3 +45,21 @@ def new_recipe(recipes: Path, templates: Path, template: str, name: str, pair: s
         file.write_text(text, encoding="utf-8")
     part.rename(out)
     return out
+
+
+@click.command()
+@click.argument("name")
+@click.option("--pair", required=True, help="Language pair as source-target, such as de-en.")
+@click.option("--template", default="tsv", show_default=True, help="Template, a folder in TEMPLATE of --recipes.")
+@click.option("--recipes", default="egs", show_default=True, type=PATH, help="Folder of the recipes.")
+def main(name: str, pair: str, template: str, recipes: Path) -> None:
+    """Write a new recipe from a template.
+
+    It is for a corpus or a language pair that has none yet. Call it in the folder of run.sh.
+    """
+    out = new_recipe(recipes, recipes / "TEMPLATE", template, name, pair)
+    print(f"{out}: edit corpus.sh, then ./run.sh --recipe {name} (docs/new_pair.md)")
+
+
+if __name__ == "__main__":
+    run_command(main)
