@@ -95,6 +95,7 @@ class AutoStream(Listening):
         self._asked = 0  # how often about this
         self._voice = 0  # samples of voice since then; if it is not asked, since the last word
         self._written = 0  # words then
+        self._sure = False  # whether it was sure of the last language
         self._settled = True  # whether all words before were final then
 
     @property
@@ -121,8 +122,8 @@ class AutoStream(Listening):
             self._since = None  # of too little voice
         if self._part is not None:
             yield from self._give(self._part, self._samples(begin, end))
-            if self._since is None and len(self.emissions) > self._written:
-                self._written, self._voice = len(self.emissions), 0
+            if self._since is None and self._output > self._written:
+                self._written, self._voice = self._output, 0
             if self._since is None and self._voice >= asking.empty * SAMPLE_RATE:
                 self._ask_from(end)
         if self._since is not None and self._is_enough(self._since, end, speech):
@@ -130,9 +131,14 @@ class AutoStream(Listening):
         # Speech may begin a little before the chunk that tells it.
         self._keep(max(self._start, end - BEFORE) if self._since is None else min(self._since, end))
 
+    @property
+    def _output(self) -> int:
+        """How many words there are, also of the source text."""
+        return len(self.emissions) + len(self.source or ())
+
     def _ask_from(self, begin: int) -> None:
         """Begin to ask for the language of the audio from a sample on."""
-        self._since, self._asked, self._voice, self._written = begin, 0, 0, len(self.emissions)
+        self._since, self._asked, self._voice, self._written = begin, 0, 0, self._output
         self._settled = self._replays and not (self._part and self._part.unstable_text)
 
     def _is_enough(self, since: int, end: int, speech: bool) -> bool:
@@ -155,19 +161,21 @@ class AutoStream(Listening):
         self._asked += 1
         sure = known[best] >= asking.sure * sum(known.values())
         if sure or self._asked >= asking.taken:
-            yield from self._take_answer(best, known, since, end)
+            yield from self._take_answer(best, sure, known, since, end)
         if sure or self._asked == len(asking.voice):
             self._since, self._voice = None, 0
 
-    def _take_answer(self, best: str, known: Mapping[str, float], since: int, end: int) -> Steps[None]:
-        """Begin with a language, or change to it if the one before is plainly wrong."""
-        if self._part is None:
-            yield from self._change(best, since, end)
+    def _take_answer(self, best: str, sure: bool, known: Mapping[str, float], since: int, end: int) -> Steps[None]:
+        """Begin with a language, or change to it if the one before is plainly wrong, or if only this one is sure."""
+        language = self.languages[-1][1] if self.languages else ""
+        plain = known[best] > self._asking.more_probable * known.get(language, 0.0)
+        if best == language:
+            self._sure = self._sure or sure
             return
-        language = self.languages[-1][1]
-        if best == language or known[best] <= self._asking.more_probable * known.get(language, 0.0):
+        if self._part is not None and not (plain or (sure and not self._sure)):
             return
-        if self._settled and len(self.emissions) == self._written:
+        self._sure = sure
+        if self._part is None or (self._settled and self._output == self._written):
             yield from self._change(best, since, end)
         else:
             yield from self._give(self._part, self._samples(end, end), finished=True)
@@ -180,10 +188,8 @@ class AutoStream(Listening):
         self._skipped = self.skipped
         self.languages.append((begin_ms, language))
         logger.info("%.1f s: the language is '%s'.", begin_ms / 1000, language)
-        self._begin, self._part = (
-            begin,
-            self._open_part(language, self.meter.part(("language", language, begin)), begin_ms),
-        )
+        part = self.meter.part(("language", language, begin))
+        self._begin, self._part = begin, self._open_part(language, part, begin_ms)
         if self._told is not None:
             self._part.tell(self._told)
         yield from self._give(self._part, self._samples(begin, end))
@@ -199,7 +205,7 @@ class AutoStream(Listening):
         self.segments += later(part.segments[cut:])
         if self._spoken is not None and (finished or self._replays):
             times = part.spoken_ms
-            self._spoken = None if times is None else self._spoken + later(times[timed:])
+            self._spoken = None if times is None else [*self._spoken, *later(times[timed:])]
 
     def _rest(self) -> Steps[None]:
         end = self._heard

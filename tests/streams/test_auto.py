@@ -176,9 +176,9 @@ def test_when_it_is_asked(parts: tuple[float, ...], doubt: float, asked: list[fl
 
 
 def test_an_answer_that_is_not_sure_is_corrected() -> None:
-    """The third one is taken, so that words come; those after it may be plainer."""
+    """The third one is taken, so that words come. A sure one after it need not be plain."""
     model = Hearer()
-    answers = iter([*([{"fr": 0.5, "es": 0.4}] * ASKING.taken), {"fr": 0.001, "es": 0.999}])
+    answers = iter([*([{"fr": 0.5, "es": 0.4}] * ASKING.taken), {"fr": 0.05, "es": 0.95}])
     model.spoken_languages = lambda samples: next(answers)  # type: ignore[method-assign]
     stream = decoded(opened(model), audio(12.0))
     (first, french), (second, spanish) = stream.languages
