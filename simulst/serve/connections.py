@@ -7,13 +7,15 @@ import contextlib
 import itertools
 import json
 import logging
+from collections import Counter
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterator
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from typing import Any, Literal
 
 from aiohttp import WSMsgType, web
 
 from simulst.errors import SimulstError
+from simulst.serve.client import Speaker
 
 logger = logging.getLogger(__name__)
 logging.getLogger("aiohttp.websocket").setLevel(logging.ERROR)  # warnings of it have the protocols, and keys in them
@@ -60,29 +62,9 @@ class Full(Refusal):
         super().__init__(429, f"all {places} are taken; try again later")
 
 
-class Client(Protocol):
-    """What is done with a client's messages. Raises SimulstError, from `take` and `end`: the connection is closed."""
-
-    @property
-    def speaks(self) -> bool:
-        """Whether a stream has begun and not ended."""
-
-    async def take(self, message: str | bytes, more: bool) -> None:
-        """Take a message in, and answer it. more: the next one is there already."""
-
-    async def end(self) -> None:
-        """End its stream: send the last words."""
-
-    async def wrong(self, sentence: str) -> None:
-        """Tell the client what is wrong."""
-
-    def leave(self) -> None:
-        """The client has gone."""
-
-
 @dataclass
 class Connections:
-    """All connections of a server. speakers, viewers: taken places.
+    """All connections of a server. taken: places.
 
     number: gives each stream its own. stopping: is set when the server ends.
     """
@@ -90,23 +72,23 @@ class Connections:
     limits: Limits = field(default_factory=Limits)
     number: Callable[[], int] = field(default_factory=lambda: itertools.count().__next__)
     stopping: asyncio.Event = field(default_factory=asyncio.Event)
-    speakers: int = 0
-    viewers: int = 0
+    taken: Counter[str] = field(default_factory=Counter)
 
     @contextlib.contextmanager
-    def speaker(self) -> Iterator[None]:
-        """The place of a client that sends audio. Raises Full."""
-        if self.speakers >= self.limits.clients:
-            raise Full(f"{self.limits.clients} places")
-        self.speakers += 1
+    def place(self, kind: Literal["clients", "viewers"]) -> Iterator[None]:
+        """A place of a client that sends audio, or of a viewer. Raises Full."""
+        most = getattr(self.limits, kind)
+        if self.taken[kind] >= most:
+            raise Full(f"{most} places" if kind == "clients" else f"{most} viewers' places")
+        self.taken[kind] += 1
         try:
             yield
         finally:
-            self.speakers -= 1
+            self.taken[kind] -= 1
 
-    async def converse(self, socket: Socket, client: Client) -> None:
+    async def converse(self, socket: Socket, client: Speaker) -> None:
         """Give a client what comes, until one of both ends, and close the connection. Raises Full."""
-        with self.speaker():
+        with self.place("clients"):
             try:
                 async with contextlib.aclosing(socket.messages()) as messages:
                     async for message, more in messages:
@@ -121,17 +103,6 @@ class Connections:
             finally:
                 client.leave()
         await socket.close(code, reason)
-
-    @contextlib.contextmanager
-    def viewer(self) -> Iterator[None]:
-        """The place of one who watches. Raises Full."""
-        if self.viewers >= self.limits.viewers:
-            raise Full(f"{self.limits.viewers} viewers' places")
-        self.viewers += 1
-        try:
-            yield
-        finally:
-            self.viewers -= 1
 
     @contextlib.asynccontextmanager
     async def socket(self, request: web.BaseRequest) -> AsyncIterator[Socket]:

@@ -70,7 +70,7 @@ class OpenAI:
         return socket.answer
 
     async def _file(self, request: web.BaseRequest, translates: bool) -> web.StreamResponse:
-        with self.connections.speaker(), tempfile.TemporaryDirectory(prefix="simulst-") as folder:
+        with self.connections.place("clients"), tempfile.TemporaryDirectory(prefix="simulst-") as folder:
             path, pcm = Path(folder, "file"), Path(folder, "pcm")
             form = await _received(request, path, self.connections.limits.upload)
             form.pair = pair_of(self.service, form.language, form.model, translates)
@@ -79,24 +79,32 @@ class OpenAI:
             except SimulstError as error:
                 raise SimulstError(str(error).replace(str(path), form.name)) from error
             path.unlink()
-            events = await _Events.opened(request) if form.stream else None
+            events = web.StreamResponse(headers={"Content-Type": "text/event-stream"}) if form.stream else None
+            if events is not None:
+                await dressed(events).prepare(request)
             try:
                 speaker = await self._heard(request, form, pcm, events)
                 return await self._answer(form, speaker, events)
             except Exception as error:
                 if events is None or isinstance(error, ConnectionError | TimeoutError):
                     raise
-                await events.send(error_of(*told(error)))
-                return events.answer
+                await _tell(events, error_of(*told(error)))
+                return events
 
-    async def _heard(self, request: web.BaseRequest, form: Form, pcm: Path, events: _Events | None) -> Speaker:
+    async def _heard(
+        self, request: web.BaseRequest, form: Form, pcm: Path, events: web.StreamResponse | None
+    ) -> Speaker:
         """The speaker of a file, once it has ended."""
 
+        begun = False
+
         async def send(message: Mapping[str, Any]) -> None:
+            nonlocal begun
             if request.transport is None or request.transport.is_closing():
                 raise ConnectionResetError("the client has gone")
-            if events is not None and message.get("new"):
-                await events.send({"type": "transcript.text.delta", "delta": message["new"]})
+            if events is not None and (new := message.get("new")):
+                new, begun = new if begun else new.lstrip(), True
+                await _tell(events, {"type": "transcript.text.delta", "delta": new})
 
         speaker = Speaker(self.service, send, self.connections.number)
         try:
@@ -113,12 +121,12 @@ class OpenAI:
             speaker.leave()
         return speaker
 
-    async def _answer(self, form: Form, speaker: Speaker, events: _Events | None) -> web.StreamResponse:
+    async def _answer(self, form: Form, speaker: Speaker, events: web.StreamResponse | None) -> web.StreamResponse:
         rows = speaker.channel.words
         text = "".join(word for word, *_ in rows).strip()
         if events is not None:
-            await events.send({"type": "transcript.text.done", "text": text})
-            return events.answer
+            await _tell(events, {"type": "transcript.text.done", "text": text})
+            return events
         if form.format == "text":
             return web.Response(text=f"{text}\n")
         if form.format == "json":
@@ -129,14 +137,16 @@ class OpenAI:
         timed, cues = await cues_for(self.service, words)
         if form.format in ("srt", "vtt"):
             return web.Response(text=as_srt(cues) if form.format == "srt" else as_vtt(cues))
+        spaced = " " in text  # Chinese and Japanese have no spaces, at the ends of lines either
+        lines = [(cue, (" " if spaced else "").join(cue.lines)) for cue in cues]
         found = {
             "task": "transcribe" if form.pair[0] == form.pair[1] else "translate",
             "language": form.pair[1],
             "duration": form.seconds,
             "text": text,
             "segments": [
-                {"id": i, "start": cue.begin_ms / 1000, "end": cue.end_ms / 1000, "text": " ".join(cue.lines)}
-                for i, cue in enumerate(cues)
+                {"id": i, "start": cue.begin_ms / 1000, "end": cue.end_ms / 1000, "text": line}
+                for i, (cue, line) in enumerate(lines)
             ],
         }
         if form.words:
@@ -164,21 +174,10 @@ class Form:
     seconds: float = 0.0
 
 
-class _Events:
-    """Server-sent events."""
-
-    def __init__(self) -> None:
-        self.answer = web.StreamResponse(headers={"Content-Type": "text/event-stream"})
-
-    @classmethod
-    async def opened(cls, request: web.BaseRequest) -> _Events:
-        events = cls()
-        await dressed(events.answer).prepare(request)
-        return events
-
-    async def send(self, event: Mapping[str, Any]) -> None:
-        async with asyncio.timeout(STALLS):
-            await self.answer.write(f"data: {json.dumps(event)}\n\n".encode())
+async def _tell(events: web.StreamResponse, event: Mapping[str, Any]) -> None:
+    """Send a server-sent event."""
+    async with asyncio.timeout(STALLS):
+        await events.write(f"data: {json.dumps(event)}\n\n".encode())
 
 
 async def _received(request: web.BaseRequest, path: Path, most: int) -> Form:

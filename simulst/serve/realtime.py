@@ -62,13 +62,6 @@ class Session:
     audio: Audio = field(default_factory=Audio)
 
 
-@dataclass(frozen=True)
-class Update:
-    """The event `session.update`."""
-
-    session: Session
-
-
 def pair_of(service: Service, language: str | None, model: str, translates: bool = False) -> tuple[str, str]:
     """The languages that are meant. Programs name a model, and hardly a target: `any-name:de` writes German.
 
@@ -89,20 +82,15 @@ def pair_of(service: Service, language: str | None, model: str, translates: bool
     return source, target
 
 
-class Realtime:
-    """A client of the realtime interface (`connections.Client`). model: named in the address."""
+class Realtime(Speaker):
+    """A client of the realtime interface. model: named in the address."""
 
     def __init__(self, service: Service, send: Send, number: Callable[[], int], model: str) -> None:
-        self._service, self._tell, self._number = service, send, itertools.count().__next__
-        self._speaker = Speaker(service, self._answer, number)
+        super().__init__(service, self._tell_answer, number)
+        self._tell, self._event_number = send, itertools.count().__next__
         self._session = Session(audio=Audio(Input(Format(), Transcription(model))))
-        self._text, self._failed = "", False
-        self._item, self._last = "", ""
-
-    @property
-    def speaks(self) -> bool:
-        """Whether a stream has begun and not ended."""
-        return self._speaker.speaks
+        self._written, self._failed = "", False
+        self._item, self._last_item = "", ""
 
     async def begin(self) -> None:
         """Tell the client that it may begin."""
@@ -120,43 +108,43 @@ class Realtime:
             if kind == "session.update":
                 await self._update(event)
             elif kind == "input_audio_buffer.append":
-                audio = await self._heard(event)
+                audio = await self._audio_of(event)
             elif kind == "input_audio_buffer.clear":
-                await self._speaker.ask(Message(clear=True))
+                await self.ask(Message(clear=True))
                 await self._event("input_audio_buffer.cleared")
             elif kind != "input_audio_buffer.commit":
                 raise SimulstError(f"this server has no event '{str(kind)[:60]}'; it transcribes audio, and no more.")
             elif not self.speaks:
                 raise SimulstError("there is nothing to commit; append audio first.")
         except SimulstError as error:
-            await self.wrong(str(error), event.get("event_id"))
+            await self._refuse(str(error), event.get("event_id"))
             return
         if audio:
-            await self._speaker.take(audio, more)
+            await super().take(audio, more)
         elif kind == "input_audio_buffer.commit":
             await self.end()
 
     async def end(self) -> None:
         """The item is complete: send the rest of its words."""
-        await self._event("input_audio_buffer.committed", item_id=self._item, previous_item_id=self._last or None)
-        await self._speaker.end()
+        await self._event("input_audio_buffer.committed", item_id=self._item, previous_item_id=self._last_item or None)
+        await super().end()
 
-    async def wrong(self, sentence: str, event_id: Any = None) -> None:
-        """Tell the client what is wrong."""
+    async def wrong(self, sentence: str) -> None:
+        """Tell the client what is wrong with its item, which has no end then."""
+        self._failed = True
+        await self._refuse(sentence, None)
+
+    async def _refuse(self, sentence: str, event_id: Any) -> None:
         error = {"type": "invalid_request_error", "code": None, "message": sentence, "param": None}
         await self._event("error", error={**error, "event_id": event_id if isinstance(event_id, str) else None})
 
-    def leave(self) -> None:
-        """The client has gone."""
-        self._speaker.leave()
-
     async def _update(self, event: Mapping[str, Any]) -> None:
-        session = read_fields(Update, event, "your event", "correct it").session
+        session = read_fields(Session, event.get("session"), "your session", "correct it")
         new, old = session.audio.input, self._session.audio.input
         if new.turn_detection is not None:
             raise SimulstError("this server finds no turns; set turn_detection to null, and commit the audio.")
         merged = Input(new.format or old.format, new.transcription or old.transcription)
-        await self._speaker.ask(self._asked(merged))
+        await self.ask(self._asked(merged))
         self._session = Session(audio=Audio(merged))
         await self._event("session.updated", session=self._shown())
 
@@ -166,34 +154,31 @@ class Realtime:
         source, target = pair_of(self._service, asked.language, asked.model or "")
         return Message(sample_rate=chosen.format.rate, source_lang=source, target_lang=target, text=asked.prompt)
 
-    async def _heard(self, event: Mapping[str, Any]) -> bytes:
+    async def _audio_of(self, event: Mapping[str, Any]) -> bytes:
         """The audio of an event. An item begins with the first one."""
         try:
             audio = base64.b64decode(event.get("audio", ""), validate=True)
         except (ValueError, TypeError) as error:
             raise SimulstError("the audio is no base64.") from error
         if audio and not self.speaks:
-            await self._speaker.ask(self._asked(self._session.audio.input))
-            self._last, self._item = self._item, f"item_{self._number()}"
-            self._text, self._failed = "", False
+            await self.ask(self._asked(self._session.audio.input))
+            self._last_item, self._item = self._item, f"item_{self._event_number()}"
+            self._written, self._failed = "", False
         return audio
 
-    async def _answer(self, message: Mapping[str, Any]) -> None:
+    async def _tell_answer(self, message: Mapping[str, Any]) -> None:
         """Tell the client what its stream says."""
         item: dict[str, Any] = {"item_id": self._item, "content_index": 0}
         if new := message.get("new", ""):
-            new = new if self._text else new.lstrip()
-            self._text += new
+            new = new if self._written else new.lstrip()
+            self._written += new
             await self._event(f"{ITEM}.delta", **item, delta=new)
-        if "error" in message:
-            self._failed = True
-            await self._event(f"{ITEM}.failed", **item, error={"type": "server_error", "message": message["error"]})
         if "end_of_processing" in message and not self._failed:
-            usage = {"type": "duration", "seconds": self._speaker.channel.heard_ms / 1000}
-            await self._event(f"{ITEM}.completed", **item, transcript=self._text.rstrip(), usage=usage)
+            usage = {"type": "duration", "seconds": self.channel.heard_ms / 1000}
+            await self._event(f"{ITEM}.completed", **item, transcript=self._written.rstrip(), usage=usage)
 
     async def _event(self, kind: str, **content: Any) -> None:
-        await self._tell({"type": kind, "event_id": f"event_{self._number()}", **content})
+        await self._tell({"type": kind, "event_id": f"event_{self._event_number()}", **content})
 
     def _shown(self) -> dict[str, Any]:
         """The session, as the client is told it."""

@@ -244,7 +244,7 @@ class Site:
             if channel is None:
                 await socket.close(1008, "nobody speaks at this link now")
                 return socket.answer
-            with self.connections.viewer():
+            with self.connections.place("viewers"):
                 channel.viewers += 1
                 try:
                     await self._show(socket, channel)

@@ -189,7 +189,7 @@ def test_a_file_takes_a_place(tmp_path: Path) -> None:
             client_of(server).audio.transcriptions.create(file=(name, content), model="m:en")
         lost.close()
         release()
-        while server.site.connections.speakers:
+        while server.site.connections.taken["clients"]:
             pass
         assert client_of(server).audio.transcriptions.create(file=(name, content), model="m:en").text == live(server, 3)
 

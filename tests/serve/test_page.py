@@ -296,7 +296,7 @@ def test_a_pause_longer_than_the_server_waits(chromium: Any) -> None:
         assert shown(page).startswith(before)
         page.evaluate("() => { context.resume = async () => {}; return context.suspend(); }")
         says(page, "No sound comes from the microphone")
-        while server.site.connections.speakers:  # until the server has closed the connection
+        while server.site.connections.taken["clients"]:  # until the server has closed the connection
             page.wait_for_timeout(50)
         page.evaluate("() => { delete context.resume; }")
         expect(page.locator("#text p")).to_have_count(3)
@@ -359,7 +359,7 @@ def test_a_full_server(chromium: Any, recordings: Path) -> None:
         page.reload()
         text = expected().committed_text.strip()
         assert shown(ready(page)) == text and saved(page, "Text") == f"{text}\n"
-        while server.site.connections.speakers:
+        while server.site.connections.taken["clients"]:
             page.wait_for_timeout(10)
         with listening(chromium, server.page):
             page.select_option("#source", label="talk")
