@@ -37,7 +37,7 @@ def _new_key(context: click.Context, parameter: click.Parameter, name: str | Non
 @click.option("--host", default="127.0.0.1", show_default=True, help="Address; 0.0.0.0: whoever reaches the machine.")
 @click.option("--port", default=8080, show_default=True, type=click.IntRange(0, 65535), help="Port; 0: a free one.")
 @click.option(
-    "--source-lang", type=Words(), help="Languages (speech) on offer, such as 'es fr' [default: the model's]."
+    "--source-lang", type=Words(), help="Languages (speech) on offer, such as 'es fr auto' [default: the model's]."
 )
 @click.option("--target-lang", type=Words(), help="Languages (text) on offer; clients that name none get the first.")
 @click.option("--recordings", type=PATH, help="Folder of audio files that the page offers.")
