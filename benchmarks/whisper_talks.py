@@ -38,8 +38,6 @@ from simulst.audio.units import SAMPLE_RATE
 from simulst.commands.common import Positive, Words, run_command
 from simulst.config import Decoding, load_sweep
 from simulst.data.datadir import Utterance, read_data_dir
-from simulst.data.gaps import KINDS, gap
-from simulst.data.talks import whole_recordings
 from simulst.errors import SimulstError
 from simulst.files.folder import write_atomically
 from simulst.log.instance import Instance
@@ -64,6 +62,11 @@ from simulst.streams import open_stream
 from simulst.words import completed_by
 
 ROOT = Path(__file__).resolve().parent.parent
+sys.path.append(str(ROOT / "local"))
+from gaps import KINDS, gap  # noqa: E402
+from talks import whole_recordings  # noqa: E402
+from whisper_to_huggingface import convert_whisper  # noqa: E402
+
 RECIPE = ROOT / "egs/prompts"
 SETS = ("prompts", "natural", "long", *KINDS)
 GAP_SECONDS = 600.0
@@ -282,9 +285,6 @@ class Peers:
 
     def _simulstreaming(self, checkout: Path, language: str, pauses: bool) -> Peer:
         converted = self.out / "whisper-huggingface"
-        sys.path.append(str(ROOT / "local"))
-        from whisper_to_huggingface import convert_whisper
-
         convert_whisper(self.model, converted)
         return simulstreaming(checkout, converted, language, self.chunk, pauses, self.threads, self.beam, self.frames)
 

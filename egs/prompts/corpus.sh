@@ -26,7 +26,7 @@ decode_prompts() {
 
 # Joins the prompts of the pair $1 in the split $2 to talks in the folder $3. $4: the pauses between them.
 join_prompts() {
-    simulst data talks --data "$data/$1/$2" --out "$3" --source-lang "${1%-*}" --target-lang en --join "$4" $redo
+    python ../../local/talks.py --data "$data/$1/$2" --out "$3" --source-lang "${1%-*}" --target-lang en --join "$4" $redo
 }
 
 # Scores the sentences of the talks in the folder $1, of the runs in $2.

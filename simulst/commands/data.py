@@ -16,17 +16,13 @@ from simulst.commands.common import (
     Words,
     force_option,
     named_files,
-    source_lang_option,
-    target_lang_option,
     together,
 )
 
 if TYPE_CHECKING:
     from simulst.data.corpus import Choice
-    from simulst.data.talks import Pauses
 
 SPLITS = ("train", "dev", "tst-COMMON", "tst-HE")
-PAUSES = ("natural", "long")
 COLUMNS = (
     ("audio", "path", "audio file, relative to --audio"),
     ("source", "sentence", "transcript"),
@@ -169,31 +165,3 @@ def dump(data: Path, out: Path, texts: tuple[str, ...], speeds: tuple[float, ...
     from simulst.training.dump import dump_audio
 
     dump_audio(data, out, texts, speeds, force)
-
-
-@data.command()
-@click.option("--data", required=True, type=PATH, help="Data directory.")
-@click.option("--out", required=True, type=PATH, help="Folder for the talks.")
-@source_lang_option
-@target_lang_option
-@click.option(
-    "--join",
-    "pauses",
-    type=click.Choice(PAUSES),
-    help="Join the utterances, with natural pauses or also with 30 s of silence, noise and music.",
-)
-@click.option("--seed", default=0, show_default=True, type=click.IntRange(0), help="Seed of pauses, noise and music.")
-@force_option("Write the talks again.")
-def talks(
-    data: Path, out: Path, source_lang: str, target_lang: str, pauses: Pauses | None, seed: int, force: bool
-) -> None:
-    """Write talks to measure long streams on.
-
-    They are the recordings of a data directory or, with --join, recordings made of its utterances.
-    """
-    from simulst.data.talks import join, whole_recordings
-
-    if pauses is None:
-        whole_recordings(data, out, source_lang, target_lang, force)
-    else:
-        join(data, out, source_lang, target_lang, pauses, seed, force)

@@ -15,7 +15,6 @@ from click.testing import CliRunner
 from simulst.commands import data, main, models, prefix, train
 from simulst.data.corpus import Choice
 from simulst.data.must_c import SPLITS
-from simulst.data.talks import PAUSES
 from simulst.data.tsv import Columns
 from simulst.prefix.training import Options
 from simulst.training.tokens import KINDS
@@ -72,8 +71,8 @@ def test_what_stands_in_commands_is_what_the_library_has() -> None:
     """Commands have copies of these, as the library's modules take seconds to import."""
     from simulst.models.huggingface.to_ctranslate2 import QUANTIZATIONS
 
-    copies = (data.SPLITS, data.PAUSES, models.QUANTIZATIONS, train.KINDS)
-    assert copies == (SPLITS, PAUSES, QUANTIZATIONS, KINDS)
+    copies = (data.SPLITS, models.QUANTIZATIONS, train.KINDS)
+    assert copies == (SPLITS, QUANTIZATIONS, KINDS)
     assert {name: default for name, default, _ in data.COLUMNS} == asdict(Columns())
     defaults = {option.name: option.default for option in data.must_c.params}
     choice = Choice()

@@ -11,7 +11,7 @@ stage audio "talks as whole recordings"
 stage_audio() { for_each_split write_talks; }
 
 write_talks() {
-    simulst data talks --data "$data/$1/$2" --out "$data/$1/talks-$2" --source-lang en --target-lang "${1#*-}" $redo
+    python ../../local/talks.py --data "$data/$1/$2" --out "$data/$1/talks-$2" --source-lang en --target-lang "${1#*-}" $redo
 }
 
 begin "$@"

@@ -13,7 +13,7 @@ stage audio "talks as whole recordings"
 stage_audio() { for_each_split write_talks; }
 
 write_talks() {
-    simulst data talks --data "$(data_of "$1" "$2")" --out "$data/$1/talks-$2" --source-lang "${1%-*}" \
+    python ../../local/talks.py --data "$(data_of "$1" "$2")" --out "$data/$1/talks-$2" --source-lang "${1%-*}" \
         --target-lang "${1#*-}" $redo
 }
 

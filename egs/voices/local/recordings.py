@@ -9,7 +9,7 @@ from pathlib import Path
 
 from lines import Line, samples
 from simulst.audio.units import SAMPLE_RATE
-from simulst.data.talks import grouped, write_recording
+from simulst.data.recordings import grouped, write_recording
 from splits import scenes
 
 USUAL = 600.0  # seconds of a recording

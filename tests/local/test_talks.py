@@ -13,14 +13,15 @@ import pytest
 import soundfile
 import yaml
 
+import talks
+from gaps import KINDS, MUSIC, NOISE, gap
 from simulst.audio.read import load_audio
-from simulst.data import talks
 from simulst.data.datadir import read_data_dir, write_data_dir
-from simulst.data.gaps import KINDS, MUSIC, NOISE, gap
-from simulst.data.talks import grouped, join, whole_recordings
+from simulst.data.recordings import grouped
 from simulst.errors import SimulstError
 from simulst.files.table import read_table
 from simulst.measure.segmentation import read_segmentation
+from talks import join, whole_recordings
 
 RATE = 16000
 SIZES = {"a": 8001, "b": 16003, "c": 4999, "d": 12345, "e": 20011}  # samples
@@ -166,7 +167,7 @@ def test_gaps(kind: str) -> None:
 
 
 def test_the_command(prompts: Path, tmp_path: Path) -> None:
-    program = [sys.executable, "-m", "simulst", "data", "talks"]
+    program = [sys.executable, talks.__file__]
     command = [*program, "--data", str(prompts), "--source-lang", "es", "--target-lang", "en"]
     for join_options in ([], ["--join", "long"]):
         out = tmp_path / f"talks{len(join_options)}"

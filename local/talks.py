@@ -10,19 +10,22 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from random import Random
-from typing import Literal, TypeVar, get_args
+from typing import Literal, get_args
 
+import click
 import numpy as np
 
+from gaps import KINDS, gap
 from simulst.audio.name import recording_name
-from simulst.audio.read import load_audio, seconds_of, write_wav
+from simulst.audio.read import load_audio, seconds_of
 from simulst.audio.units import SAMPLE_RATE
+from simulst.commands.common import PATH, force_option, run_command, source_lang_option, target_lang_option
 from simulst.data.datadir import Utterance, check_has, read_data_dir, text_file, write_data_dir
-from simulst.data.gaps import KINDS, gap
+from simulst.data.recordings import Placed, grouped, write_recording
 from simulst.errors import SimulstError
 from simulst.files.folder import written_whole
 from simulst.files.lock import digest
@@ -36,7 +39,6 @@ GAP = 30.0  # seconds
 BETWEEN_GAPS = 60.0  # seconds of speech and pauses, at least, before a gap
 SHORTEST = 600.0  # seconds of a talk, if there is so much
 VERSION = 1  # of joined talks; another one has other bytes
-_T = TypeVar("_T")
 
 
 @dataclass(frozen=True)
@@ -95,10 +97,6 @@ def join(
         _write(part, joined, source, target, {s.utterance.wav: s.utterance.wav.as_posix() for s in joined})
 
 
-Placed = tuple[int, np.ndarray]
-"""Where audio begins in a recording, in samples; and the audio, shape (n,), float32, 16 kHz."""
-
-
 def _laid_out(talk: Sequence[_Spoken], pauses: Pauses, seed: str) -> tuple[list[Placed], list[tuple[int, str]], int]:
     """Where the utterances, and then the gaps, of a talk lie; where each gap lies and its kind; samples of the talk."""
     rng = Random(seed)
@@ -120,30 +118,6 @@ def _laid_out(talk: Sequence[_Spoken], pauses: Pauses, seed: str) -> tuple[list[
 
 def _seconds(first: int, speech: np.ndarray) -> tuple[float, float]:
     return first / SAMPLE_RATE, (first + speech.size) / SAMPLE_RATE
-
-
-def write_recording(path: Path, samples: int, placed: Iterable[Placed]) -> None:
-    """Write a WAV of so many samples, 16 kHz, 16 bits, with silence where nothing is placed."""
-    audio = np.zeros(samples, np.float32)
-    for first, piece in placed:
-        audio[first : first + piece.size] = piece[: samples - first]
-    write_wav(path, audio)
-
-
-def grouped(items: Sequence[_T], lengths: Sequence[float], usual: float, shortest: float) -> list[list[_T]]:
-    """Divide items into recordings of about equal length, keeping their order.
-
-    lengths: seconds of each item.
-    usual, shortest: seconds of a recording. If there is less than `shortest` in all, there is one.
-    """
-    total = sum(lengths)
-    parts = max(1, min(round(total / usual), int(total // shortest)))
-    groups: list[list[_T]] = [[] for _ in range(parts)]
-    heard = 0.0
-    for item, length in zip(items, lengths, strict=True):
-        groups[min(parts - 1, int((heard + length / 2) / total * parts))].append(item)
-        heard += length
-    return [group for group in groups if group]
 
 
 # ---- files ----
@@ -193,3 +167,33 @@ def _write(part: Path, spoken: Sequence[_Spoken], source: str, target: str, wavs
             name: space.join(s.texts[language] for s in order if s.utterance.wav == wav) for wav, name in names.items()
         }
     write_data_dir(part, tables)
+
+
+@click.command()
+@click.option("--data", required=True, type=PATH, help="Data directory.")
+@click.option("--out", required=True, type=PATH, help="Folder for the talks.")
+@source_lang_option
+@target_lang_option
+@click.option(
+    "--join",
+    "pauses",
+    type=click.Choice(PAUSES),
+    help="Join the utterances, with natural pauses or also with 30 s of silence, noise and music.",
+)
+@click.option("--seed", default=0, show_default=True, type=click.IntRange(0), help="Seed of pauses, noise and music.")
+@force_option("Write the talks again.")
+def main(
+    data: Path, out: Path, source_lang: str, target_lang: str, pauses: Pauses | None, seed: int, force: bool
+) -> None:
+    """Write talks to measure long streams on.
+
+    They are the recordings of a data directory or, with --join, recordings made of its utterances.
+    """
+    if pauses is None:
+        whole_recordings(data, out, source_lang, target_lang, force)
+    else:
+        join(data, out, source_lang, target_lang, pauses, seed, force)
+
+
+if __name__ == "__main__":
+    run_command(main)
