@@ -14,12 +14,12 @@ from pathlib import Path
 
 import numpy as np
 
+from findings.statistics import bleu_of_statistics, sentence_statistics
 from simulst.errors import SimulstError
 from simulst.log import LOG
 from simulst.log.instance import Instance, check_units
 from simulst.measure.latency import computation_ms, instance_latency
 from simulst.measure.metric import KNOWN
-from simulst.measure.quality import bleu_of_statistics, sentence_statistics
 from simulst.measure.score import warn_of_recordings
 from simulst.results.runs import find_runs
 from simulst.runs import CONFIG, read_run_config, read_run_log

@@ -22,9 +22,9 @@ import numpy as np
 from findings.compare import difference
 from findings.declared import Finding, load_findings
 from findings.figures import Figures, Run, figures_of, find_training
+from findings.statistics import holm
 from published.section import Decided, Verdict
 from simulst.errors import SimulstError
-from simulst.measure.quality import holm
 
 Side = dict[str, Run]
 """The runs of a side in one training, by label."""

@@ -9,10 +9,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from findings.statistics import holm
 from published.others import read_published
 from published.section import Comparison, Run, Section, Table
 from simulst.errors import SimulstError
-from simulst.measure.quality import holm
 from simulst.options import read_fields
 from simulst.results.runs import ScoredRun, check_lag, check_same_data, find_runs, load_runs
 from simulst.runs import compare_runs, read_run_log

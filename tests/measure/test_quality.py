@@ -23,7 +23,6 @@ from simulst.measure.quality import (
     Quality,
     bleu,
     error_rates,
-    holm,
     judge,
     paired,
     sentence_chrf,
@@ -224,20 +223,6 @@ def test_error_rates_need_jiwer(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "jiwer", None)
     with pytest.raises(SimulstError, match=r"WER and CER need jiwer .*; pip install jiwer, or run tools/install\.sh"):
         error_rates(["a"], ["a"])
-
-
-def test_holm_by_hand() -> None:
-    assert holm([0.01, 0.04, 0.03]) == pytest.approx([0.03, 0.06, 0.06])
-    assert holm([0.3, 0.01, 0.4]) == pytest.approx([0.6, 0.03, 0.6])
-    assert holm([]) == []
-
-
-@given(st.lists(st.floats(0, 1), min_size=1, max_size=6))
-@settings(max_examples=30)
-def test_holm_keeps_the_order_and_never_lowers(p_values: list[float]) -> None:
-    adjusted = holm(p_values)
-    assert all(p <= q <= 1 for p, q in zip(p_values, adjusted, strict=True))
-    assert [adjusted[k] for k in np.argsort(p_values)] == sorted(adjusted)
 
 
 @settings(max_examples=40)

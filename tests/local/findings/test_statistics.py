@@ -1,4 +1,4 @@
-"""BLEU of many sets of sentences from counts, against sacreBLEU."""
+"""BLEU of many sets of sentences from counts, against sacreBLEU; Holm's correction."""
 
 from __future__ import annotations
 
@@ -8,8 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from sacrebleu.metrics import BLEU
 
-from simulst.errors import SimulstError
-from simulst.measure.quality import bleu_of_statistics, sentence_statistics
+from findings.statistics import bleu_of_statistics, holm, sentence_statistics
 
 sentences = st.lists(
     st.tuples(*[st.lists(st.sampled_from("abcd."), max_size=7).map(" ".join)] * 2), min_size=1, max_size=4
@@ -43,5 +42,19 @@ def test_other_tokenizers_and_errors() -> None:
     assert bleu_of_statistics(sentence_statistics(*chinese, "zh").sum(axis=0)) == pytest.approx(
         BLEU(tokenize="zh").corpus_score(chinese[0], [chinese[1]]).score
     )
-    with pytest.raises(SimulstError, match="one reference for each"):
+    with pytest.raises(ValueError):
         sentence_statistics(["a"], [])
+
+
+def test_holm_by_hand() -> None:
+    assert holm([0.01, 0.04, 0.03]) == pytest.approx([0.03, 0.06, 0.06])
+    assert holm([0.3, 0.01, 0.4]) == pytest.approx([0.6, 0.03, 0.6])
+    assert holm([]) == []
+
+
+@given(st.lists(st.floats(0, 1), min_size=1, max_size=6))
+@settings(max_examples=30)
+def test_holm_keeps_the_order_and_never_lowers(p_values: list[float]) -> None:
+    adjusted = holm(p_values)
+    assert all(p <= q <= 1 for p, q in zip(p_values, adjusted, strict=True))
+    assert [adjusted[k] for k in np.argsort(p_values)] == sorted(adjusted)
