@@ -135,7 +135,7 @@ class Gap:
 
 
 def read_gaps(path: Path) -> list[Gap]:
-    """The gaps that `local/talks.py --join` lists in gaps.tsv. Raises SimulstError: a line that is no such entry."""
+    """The gaps that `local/talks.py` lists in gaps.tsv. Raises SimulstError: a line that is no such entry."""
     gaps = []
     for number, line in enumerate(read_lines(path), start=1):
         try:

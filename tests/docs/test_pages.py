@@ -332,7 +332,7 @@ def all_options() -> set[str]:
         if os.access(pages.ROOT / "egs" / script, os.X_OK)
     ]
     found = {option for recipe in recipes for option in options(recipe_help(recipe))}
-    files = tracked.files("benchmarks/*.py", "egs/*/local/*.py", "run.sh", "tools/install.sh")
+    files = tracked.files("benchmarks/*.py", "egs/*/local/*.py", "local/*.py", "run.sh", "tools/install.sh")
     found |= {
         f"--{name}" for name in re.findall(r"^option (\w+)", pages.read("egs/TEMPLATE/tsv/corpus.sh"), re.MULTILINE)
     }
