@@ -4,19 +4,21 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import errno
 import itertools
 import json
 import logging
 from collections import Counter
-from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterator
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Coroutine, Iterator
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import Any, Literal, TypeVar
 
 from aiohttp import WSMsgType, web
 
 from simulst.errors import SimulstError
 from simulst.serve.client import Speaker
 
+T = TypeVar("T")
 logger = logging.getLogger(__name__)
 logging.getLogger("aiohttp.websocket").setLevel(logging.ERROR)  # warnings of it have the protocols, and keys in them
 
@@ -62,6 +64,13 @@ class Full(Refusal):
         super().__init__(429, f"all {places} are taken; try again later")
 
 
+class Ends(Refusal):
+    """The server ends before it has heard a file."""
+
+    def __init__(self) -> None:
+        super().__init__(503, "the server ends; send the file again.")
+
+
 @dataclass
 class Connections:
     """All connections of a server. taken: places.
@@ -103,6 +112,18 @@ class Connections:
             finally:
                 client.leave()
         await socket.close(code, reason)
+
+    async def before_end(self, work: Coroutine[Any, Any, T]) -> T:
+        """What comes of the work. Raises Ends: the server ends first."""
+        task, stopping = asyncio.create_task(work), asyncio.create_task(self.stopping.wait())
+        try:
+            await asyncio.wait({task, stopping}, return_when=asyncio.FIRST_COMPLETED)
+            if not task.done():
+                raise Ends
+            return task.result()
+        finally:
+            stopping.cancel()
+            await left(task)
 
     @contextlib.asynccontextmanager
     async def socket(self, request: web.BaseRequest) -> AsyncIterator[Socket]:
@@ -172,12 +193,12 @@ class Socket:
             request.transport.abort()
 
 
-async def left(receiving: asyncio.Task[Any]) -> None:
-    """Receive no more, before anybody else does. An error of a connection that is closed is told elsewhere."""
-    receiving.cancel()
-    await asyncio.wait({receiving})
-    if not receiving.cancelled():
-        receiving.exception()
+async def left(task: asyncio.Task[Any]) -> None:
+    """End a task, such as one that receives, before anybody else does its work. Its error is told elsewhere."""
+    task.cancel()
+    await asyncio.wait({task})
+    if not task.cancelled():
+        task.exception()
 
 
 def dressed(answer: web.StreamResponse) -> web.StreamResponse:
@@ -192,5 +213,8 @@ def told(error: Exception) -> tuple[int, str]:
     """HTTP's number, and a sentence, for what is wrong with a request; the log has what nobody has foreseen."""
     if isinstance(error, SimulstError):
         return error.status if isinstance(error, Refusal) else 400, str(error)
+    if isinstance(error, OSError) and error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG):
+        logger.error("a client's file can't be kept (%s)", error.strerror)
+        return 507, "the server has no room for your file; try again later."
     logger.error("a request failed; the others go on", exc_info=error)
     return 500, "the server failed; its log says how."

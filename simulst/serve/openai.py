@@ -8,19 +8,22 @@ from __future__ import annotations
 
 import asyncio
 import functools
+import itertools
 import json
+import re
 import tempfile
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from aiohttp import BodyPartReader, web
+from aiohttp.http import HttpProcessingError
 
 from simulst.audio.units import SAMPLE_RATE
 from simulst.errors import SimulstError
 from simulst.serve.client import Message, Service, Speaker, Word, cues_for
-from simulst.serve.connections import STALLS, Connections, Refusal, dressed, told
+from simulst.serve.connections import STALLS, Connections, Ends, Refusal, dressed, told
 from simulst.serve.pcm import decode_apart
 from simulst.serve.realtime import Realtime, pair_of
 from simulst.subtitles import as_srt, as_vtt
@@ -29,6 +32,8 @@ FORMATS = ("json", "text", "srt", "vtt", "verbose_json")
 KNOWN = ("file", "model", "language", "prompt", "response_format", "stream", "timestamp_granularities")
 IGNORED = ("temperature", "chunking_strategy")
 FIELDS = 1 << 16  # bytes of a form beside its file
+PARTS = 32  # of a form; aiohttp takes a fifth of a millisecond for each, in which nobody else is served
+LONGEST_NAME = 100  # characters of a file's name
 Handler = Callable[[web.BaseRequest], Awaitable[web.StreamResponse]]
 
 
@@ -45,6 +50,7 @@ class OpenAI:
     service: Service
     connections: Connections
     title: str
+    _decoding: asyncio.Lock = field(default_factory=asyncio.Lock)  # one file at once, as each may take much memory
 
     def handlers(self) -> dict[tuple[str, str], Handler]:
         """By method and path."""
@@ -72,13 +78,7 @@ class OpenAI:
     async def _file(self, request: web.BaseRequest, translates: bool) -> web.StreamResponse:
         with self.connections.place("clients"), tempfile.TemporaryDirectory(prefix="simulst-") as folder:
             path, pcm = Path(folder, "file"), Path(folder, "pcm")
-            form = await _received(request, path, self.connections.limits.upload)
-            form.pair = pair_of(self.service, form.language, form.model, translates)
-            try:
-                form.seconds = await decode_apart(path, pcm, self.service.longest)
-            except SimulstError as error:
-                raise SimulstError(str(error).replace(str(path), form.name)) from error
-            path.unlink()
+            form = await self.connections.before_end(self._taken(request, path, pcm, translates))
             events = web.StreamResponse(headers={"Content-Type": "text/event-stream"}) if form.stream else None
             if events is not None:
                 await dressed(events).prepare(request)
@@ -90,6 +90,18 @@ class OpenAI:
                     raise
                 await _tell(events, error_of(*told(error)))
                 return events
+
+    async def _taken(self, request: web.BaseRequest, path: Path, pcm: Path, translates: bool) -> Form:
+        """What a client asks for, once its file is decoded."""
+        form = await _received(request, path, self.connections.limits.upload)
+        form.pair = pair_of(self.service, form.language, form.model, translates)
+        try:
+            async with self._decoding:
+                form.seconds = await decode_apart(path, pcm, self.service.longest)
+        except SimulstError as error:
+            raise SimulstError(str(error).replace(str(path), form.name)) from error
+        path.unlink()
+        return form
 
     async def _heard(
         self, request: web.BaseRequest, form: Form, pcm: Path, events: web.StreamResponse | None
@@ -114,7 +126,7 @@ class OpenAI:
             with pcm.open("rb") as file:
                 while audio := file.read(2 * SAMPLE_RATE):
                     if self.connections.stopping.is_set():
-                        raise Refusal(503, "the server ends; send the file again.")
+                        raise Ends
                     await speaker.take(audio, more=True)
             await speaker.end()
         finally:
@@ -186,21 +198,27 @@ async def _received(request: web.BaseRequest, path: Path, most: int) -> Form:
         raise _too_much(most)
     name, fields, rest = "", dict[str, list[str]](), FIELDS
     try:
-        async for part in await request.multipart():
-            assert isinstance(part, BodyPartReader)
+        reader = await request.multipart()
+        for number in itertools.count():
+            async with asyncio.timeout(STALLS):
+                part = await reader.next()
+            if part is None:
+                break
+            if number == PARTS or not isinstance(part, BodyPartReader):
+                raise ValueError("too many, or parts of a part")
             key = (part.name or "").partition("[")[0]
             if key != "file":
                 value = b"".join([chunk async for chunk in _chunks(part, rest)])
                 rest -= len(value)
                 fields.setdefault(key, []).append(value.decode())
-            elif path.exists():
+            elif name:
                 raise SimulstError("the form has two files; send one.")
             else:
-                name = part.filename or "file"
+                name = re.split(r"[/\\]", part.filename or "")[-1][-LONGEST_NAME:] or "file"
                 with path.open("wb") as file:
                     async for chunk in _chunks(part, most):
                         file.write(chunk)
-    except (ValueError, AssertionError, web.RequestPayloadError) as error:
+    except (ValueError, RuntimeError, AssertionError, HttpProcessingError, web.RequestPayloadError) as error:
         raise SimulstError("the body is no whole form; send it as multipart/form-data.") from error
     if not name:
         raise SimulstError("the form has no file; send it as the field 'file'.")

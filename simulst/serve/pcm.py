@@ -51,8 +51,10 @@ def main(file: str, out: str, longest: str) -> None:
                 end = begin + PART if begin + PART < seconds else None
                 opened.write(as_int16(load_audio(path, begin, end)).astype("<i2").tobytes())
                 begin += PART
-    except (SimulstError, MemoryError) as error:
-        print(str(error) or f"{path}: needs too much memory when it is decoded; give WAV or FLAC.", end="")
+    except (SimulstError, MemoryError, OSError) as error:
+        needs = "memory" if isinstance(error, MemoryError) else "room on the server's disk"
+        told = str(error) if isinstance(error, SimulstError) else f"{path}: needs too much {needs}; give a shorter one."
+        print(told, end="")
         sys.exit(1)
     print(seconds)
 

@@ -9,8 +9,10 @@ import http.client
 import io
 import json
 import re
+import socket
 import tempfile
 import threading
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -116,6 +118,7 @@ def test_languages_are_those_that_are_named() -> None:
         ({"file": ("talk.wav", wav(3)[1][:-100])}, "talk.wav: truncated"),
         ({"file": ("talk.wav", b"")}, "talk.wav: the file is empty"),
         ({"file": wav(5)}, "talk.wav: lasts 5 s; give at most 4 s"),
+        ({"file": (f"../..\\{'x' * 300}", b"RIFF")}, f"400 - {'x' * 100}: not readable as audio"),
     ],
 )
 @pytest.mark.parametrize("stream", [False, True])
@@ -147,7 +150,17 @@ def posted(port: int, *chunks: bytes, **headers: str) -> tuple[int, str]:
 HEAD = b'--x\r\nContent-Disposition: form-data; name="%s"; filename="a.wav"\r\n\r\n'
 
 
-def test_a_body_that_is_too_large_or_no_form() -> None:
+NO_FORMS = (
+    b"".join(HEAD.replace(b'; filename="a.wav"', b"") % b"f%d" % i + b"\r\n" for i in range(40)),
+    HEAD.replace(b"\r\n\r\n", b"\r\nX: x" * 200 + b"\r\n\r\n") % b"file",
+    HEAD % (b"x" * 10_000),
+    HEAD % b"\x00",
+    HEAD % b"_charset_" + b"x" * 40 + b"\r\n",
+    HEAD.replace(b"\r\n\r\n", b"\r\nContent-Type: multipart/mixed; boundary=y\r\n\r\n") % b"file",
+)
+
+
+def test_a_body_that_is_too_large_or_no_form(caplog: pytest.LogCaptureFixture) -> None:
     """10 GB are refused before they come; what does not tell its size, once it is too much."""
     with serving(limits=Limits(upload=1 << 20)) as server:
         too_much = (413, "a file has at most 1 MiB here; send a smaller one, or a compressed one.")
@@ -161,9 +174,11 @@ def test_a_body_that_is_too_large_or_no_form() -> None:
             (HEAD % b"file" + b"cut", "no whole form"),
             (HEAD % b"prompt" + b"\r\n--x--\r\n", "has no file"),
             (2 * (HEAD % b"file" + b"a\r\n") + b"--x--\r\n", "has two files"),
+            *((one + b"--x--\r\n", "no whole form") for one in NO_FORMS),
         ):
             status, sentence = posted(server.port, body, Content_Length=str(len(body)))
             assert status == 400 and says in sentence
+        assert not caplog.text  # aiohttp tells of them by several kinds of errors
         assert posted(server.port, Content_Type="application/json", Content_Length="0")[0] == 400
         assert posted(server.port, Content_Length="9", Origin="http://evil.example")[0] == 403
 
@@ -192,6 +207,65 @@ def test_a_file_takes_a_place(tmp_path: Path) -> None:
         while server.site.connections.taken["clients"]:
             pass
         assert client_of(server).audio.transcriptions.create(file=(name, content), model="m:en").text == live(server, 3)
+
+
+@pytest.mark.parametrize(("name", "status"), [("file", 507), ("pcm", 400)])
+def test_a_disk_that_is_full(
+    name: str, status: int, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture, capfd: Any
+) -> None:
+    """One sentence, and no traceback in the log, whether the file has no room or its audio."""
+
+    class Full(tempfile.TemporaryDirectory):  # type: ignore[type-arg]
+        def __enter__(self) -> str:
+            Path(self.name, name).symlink_to("/dev/full")
+            return super().__enter__()
+
+    with serving() as server:
+        monkeypatch.setattr(tempfile, "TemporaryDirectory", Full)
+        with pytest.raises(openai.APIStatusError, match="room") as raised:
+            client_of(server).audio.transcriptions.create(file=wav(2), model="m:en")
+    assert raised.value.status_code == status
+    assert "Traceback" not in caplog.text + capfd.readouterr().err
+
+
+def test_files_are_decoded_one_at_a_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A decoder may take 4 GiB."""
+    under_way, most = 0, 0
+
+    async def decode(path: Path, out: Path, longest: float) -> float:
+        nonlocal under_way, most
+        under_way += 1
+        most = max(most, under_way)
+        while not most_speakers():
+            await asyncio.sleep(0.01)
+        out.write_bytes(noise(1))
+        under_way -= 1
+        return 1.0
+
+    came: set[int] = set()
+
+    def most_speakers() -> bool:
+        came.add(server.site.connections.taken["clients"])
+        return max(came) == 3
+
+    monkeypatch.setattr("simulst.serve.openai.decode_apart", decode)
+    with serving() as server, ThreadPoolExecutor(3) as pool:
+        create = client_of(server).audio.transcriptions.create
+        for one in [pool.submit(create, file=wav(1), model="m:en") for _ in range(3)]:
+            one.result()
+    assert most == 1
+
+
+def test_a_server_that_ends_does_not_wait_for_a_body() -> None:
+    with serving() as server, socket.create_connection(("127.0.0.1", server.port)) as slow:
+        slow.sendall(
+            b"POST /v1/audio/transcriptions HTTP/1.1\r\nHost: localhost\r\nContent-Length: 99999\r\n"
+            b"Content-Type: multipart/form-data; boundary=x\r\n\r\n" + HEAD % b"file"
+        )
+        while not server.site.connections.taken["clients"]:
+            pass
+        server.end()
+        assert slow.recv(1 << 16).startswith(b"HTTP/1.1 503")
 
 
 @pytest.mark.parametrize("stream", [False, True])
