@@ -91,6 +91,12 @@ class Server:
             "files": len(list((self.folder / "temporary").iterdir())),
         }
 
+    async def rest(self) -> None:
+        """Wait until it has noticed who went, and has decoded their files, for a minute at most."""
+        until = time.monotonic() + 60
+        while (self.figures()["tasks"] > 1 or self.figures()["files"]) and time.monotonic() < until:
+            await asyncio.sleep(0.5)
+
     # ---- honest clients: each returns its text; broken: it goes in the middle ----
 
     async def ours(self, seconds: float, broken: bool = False) -> str:
@@ -377,7 +383,7 @@ async def sessions(server: Server, count: int) -> None:
                 await one(number)
 
         await asyncio.gather(*(work() for _ in range(6)))
-        await asyncio.sleep(1.0)  # those that went are noticed
+        await server.rest()
         print(f"after {(third + 1) * count // 3} sessions:", shown(server.figures()))
     print(f"{count} sessions, {broken} of them broken off; the others had the words that they have alone")
 
@@ -526,7 +532,7 @@ async def main() -> None:
                 attack(server, over), *(beside(server, over, i) for i in range(given.honest))
             )
             print(f"beside them: {sum(counts)} sessions of {given.honest} honest clients, with the words as alone")
-            await asyncio.sleep(1.0)
+            await server.rest()
             print("afterwards:", shown(server.figures()))
             await term(server)
         lines = [line for line in server.log.splitlines() if not line.startswith("tasks:")]
