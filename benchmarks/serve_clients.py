@@ -1,9 +1,12 @@
-"""Lag of several clients of `simulst serve` at once, each with a recording at the speed of speech.
+"""How late the words of `simulst serve` are, for several clients at once, each with a recording at the speed of speech.
 
-    python benchmarks/serve_clients.py ws://localhost:8080/ 8 --source-lang en --target-lang de RECORDING...
+    python benchmarks/serve_clients.py ws://localhost:8080/ 1 4 --source-lang en --target-lang de --recording A.wav \
+        --settings '{}' --settings '{"chunk_ms": 500}' --settings '{"commit": "hold"}'
 
-The lag of a word is the time from when its audio (as far as it was heard) was sent until the word came, so it has
-computation, waiting for the others and the way there and back, but not what the policy waits for.
+A row for each number of clients and each choice of settings (as the page has them). "After the word": from a word's
+end, where the model can tell it, to its text at the client; that is what a listener waits for. "After hearing": from
+when the audio, as far as it was heard for the word, was sent; it has computation, waiting for others and the way there
+and back, but not what the policy waits for.
 """
 
 from __future__ import annotations
@@ -23,13 +26,15 @@ from simulst.audio.units import SAMPLE_RATE
 PIECE = SAMPLE_RATE // 10
 
 
-async def speak(uri: str, samples: np.ndarray, languages: dict[str, str], delay: float) -> dict[str, Any]:
-    """One client, `delay` seconds later than the first. Returns lags of its words in s, and what it has computed."""
+async def speak(uri: str, samples: np.ndarray, asked: dict[str, Any], delay: float) -> dict[str, Any]:
+    """One client, `delay` seconds later than the first. Returns the two lags of its words in s, and what it took."""
     await asyncio.sleep(delay)
-    lags: list[float] = []
+    came: list[float] = []  # seconds at which words came
+    heard: list[float] = []
+    spoken: list[float] = []
     last: dict[str, Any] = {}
     async with connect(uri, max_size=None, ping_timeout=None) as connection:
-        await connection.send(json.dumps({"details": True, **languages}))
+        await connection.send(json.dumps({"details": True, **asked}))
         began = time.monotonic()
 
         async def send() -> None:
@@ -48,34 +53,43 @@ async def speak(uri: str, samples: np.ndarray, languages: dict[str, str], delay:
                 break
             last = answer["simulst"]
             now = time.monotonic() - began
-            lags += [now - delay_ms / 1000 for _, delay_ms, _ in last["words"]]
+            came += [now] * len(last["words"])
+            heard += [delay_ms / 1000 for _, delay_ms, _ in last["words"]]
+            spoken += [end_ms / 1000 for _, end_ms in last["spoken"]]
         await sending
-    return {"lags": lags, **{name: last[f"{name}_ms"] / 1000 for name in ("heard", "computed", "waited")}}
+    took = {name: last[f"{name}_ms"] / 1000 for name in ("heard", "computed", "waited")}
+    return {"spoken": np.subtract(came[: len(spoken)], spoken), "lag": np.subtract(came, heard), **took}
+
+
+def shown(lags: list[np.ndarray]) -> str:
+    """Median and 95th percentile of lags, in s."""
+    every = np.concatenate(lags)
+    return "{:7.2f} {:7.2f}".format(*np.percentile(every, [50, 95])) if every.size else "      –       –"
 
 
 async def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("uri")
-    parser.add_argument("clients", type=int)
-    parser.add_argument("recordings", nargs="+")
+    parser.add_argument("clients", type=int, nargs="+")
+    parser.add_argument("--recording", dest="recordings", action="append", required=True)
+    parser.add_argument("--settings", type=json.loads, action="append")
     parser.add_argument("--source-lang", required=True)
     parser.add_argument("--target-lang", required=True)
     given = parser.parse_args()
     languages = {"source_lang": given.source_lang, "target_lang": given.target_lang}
-    audio = [load_audio(given.recordings[i % len(given.recordings)]) for i in range(given.clients)]
-    began = time.monotonic()
-    streams = (speak(given.uri, samples, languages, 0.3 * i) for i, samples in enumerate(audio))
-    found = await asyncio.gather(*streams)
-    for one in found:
-        middle, high = np.percentile(one["lags"], [50, 95]) if one["lags"] else (np.nan, np.nan)
-        print(
-            f"{len(one['lags']):4} words, lag {middle:5.2f} s (median) {high:5.2f} s (95 %), {one['heard']:6.1f} s "
-            f"heard, {one['computed']:6.1f} s computed, {one['waited']:6.1f} s waited"
-        )
-    middle, high, worst = np.percentile([lag for one in found for lag in one["lags"]], [50, 95, 100])
-    spoken = sum(samples.size for samples in audio) / SAMPLE_RATE
-    print(f"all: lag {middle:.2f} s (median), {high:.2f} s (95 %), {worst:.2f} s (worst)")
-    print(f"{spoken:.0f} s of audio in {time.monotonic() - began:.0f} s")
+    audio = [load_audio(path) for path in given.recordings]
+    print("clients  words   after the word    after hearing   s heard  computed   waited  settings")
+    print("                median    95 %   median    95 %")
+    for settings in given.settings or [{}]:
+        asked = {**languages, **({"decoding": settings} if settings else {})}
+        for count in given.clients:
+            streams = (speak(given.uri, audio[i % len(audio)], asked, 0.3 * i) for i in range(count))
+            found = await asyncio.gather(*streams)
+            heard, computed, waited = (sum(one[name] for one in found) for name in ("heard", "computed", "waited"))
+            lags = " ".join(shown([one[name] for one in found]) for name in ("spoken", "lag"))
+            words = sum(len(one["lag"]) for one in found)
+            times = f"{heard:9.1f} {computed:9.1f} {waited:8.1f}"
+            print(f"{count:7} {words:6} {lags} {times}  {json.dumps(settings)}", flush=True)
 
 
 if __name__ == "__main__":
