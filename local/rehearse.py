@@ -73,7 +73,9 @@ def check_files(options: dict[str, Any], checked: set[str]) -> None:
     from simulst.files.yaml import read_yaml
 
     names = ("decodings", "values", "config", "task", "extra")
-    key = repr([*(options.get(name) for name in names), options.get("wait_k") is None])
+    key = repr(
+        [*(options.get(name) for name in names), *(options.get(name) is None for name in ("wait_k", "chunk_ms"))]
+    )
     if key in checked:
         return
     checked.add(key)
@@ -84,6 +86,10 @@ def check_files(options: dict[str, Any], checked: set[str]) -> None:
             from simulst.training.configuration import read_options
 
             read_options(config)
+        elif "task" not in options:  # on lag and quality
+            from simulst.training.reinforce import read_training
+
+            read_training(config)
         elif not isinstance(read_yaml(config, "training configuration"), dict):
             raise SimulstError(f"{config}: not a mapping of options; see conf/train for configurations.")
         else:  # of ESPnet

@@ -163,9 +163,10 @@ class Decoding:
     def curve(self) -> tuple[str, float | None]:
         """The name of the curve that this configuration lies on, and the number that changes along the curve.
 
-        This is READ's number; if READ has none, STOP's; if STOP has none, COMMIT's; None if no part has one.
+        This is READ's number; if READ has none, or STOP fixes it, STOP's; if STOP has none, COMMIT's; None if no part
+        has one.
         """
-        if self.read.swept is not None:
+        if self.read.swept is not None and not self.stop.fixes_read:
             return self.strategy, self.read.swept
         if self.stop.swept is not None:
             return self._joined(self.commit.label, self.stop.curve), self.stop.swept

@@ -25,6 +25,7 @@ from simulst.hypotheses import Found, Tokens
 from simulst.meter import Meter
 from simulst.needs import Need
 from simulst.opening import Opening
+from simulst.policy.context import WaitToken
 from simulst.policy.stop import Stopping
 from simulst.search import BeamSearch, SearchOptions
 
@@ -42,6 +43,7 @@ class Traits:
     heads: how many heads each of them has.
     trained_wait: k, the unit (ms) and the tokens after each unit of the wait-k that the model was trained for; None: it
         was not.
+    wait: the wait token that the model learnt; None: it learnt none.
     any_length: whether a recording of any length may be one utterance.
     """
 
@@ -51,6 +53,7 @@ class Traits:
     layers: int = 0
     heads: int = 0
     trained_wait: tuple[int, float, int] | None = None
+    wait: WaitToken | None = None
     any_length: bool = False
 
 

@@ -255,10 +255,14 @@ class Stream(OpenStream):
             source_words=lambda: session.source_words,
             languages=session.opening.languages,
             trained_wait=traits.trained_wait,
+            wait=traits.wait,
+            next_ms=lambda ms: self._reading.next_ms(ms),
             load_model=self.load_model,
         )
         self._reading = self.decoding.read.open(context)
         self._stopping: Stopping = self.decoding.stop.open(context)
+        self._committed = self._stopping.begins
+        self._counted = len(self._committed)
         if self.watch is not None:
             self._stopping = Watched(self._stopping)
         self._best: Tokens = ()  # the best hypothesis of the last step

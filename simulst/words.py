@@ -129,8 +129,9 @@ class Words:
         both = self.text(self._context + new)
         tokens = self._context + new
         first = max(0, len(tokens) - CONTEXT)
-        # Not within a character: some tokenisers then decode none of the characters that follow in single bytes.
-        while first and self.text(tokens[first:]).startswith(CUT):
+        # Not within a character: some tokenisers then decode none of the characters that follow in single bytes. Nor
+        # after it, if only tokens follow that are never written: the next word would lose its space.
+        while first and (not (text := self.text(tokens[first:])) or text.startswith(CUT)):
             first -= 1
         self._context = tokens[first:]
         return both[len(known) :] if both.startswith(known) else self.text(new)

@@ -29,12 +29,15 @@ ESCAPE = "simulst-escape"  # how output treats characters that it can't have
 
 
 class Numbers(click.ParamType):
-    """An option's value of one or more numbers, above 0, with spaces between. kind: int or float."""
+    """An option's value of one or more numbers, above 0, with spaces between.
+
+    kind: int or float. zero: whether 0 is good, too.
+    """
 
     name = "numbers"
 
-    def __init__(self, kind: Callable[[str], float]) -> None:
-        self._kind = kind
+    def __init__(self, kind: Callable[[str], float], zero: bool = False) -> None:
+        self._kind, self._zero = kind, zero
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> tuple[float, ...]:
         """Raises click.BadParameter: the value holds no number, or something else."""
@@ -44,8 +47,8 @@ class Numbers(click.ParamType):
             numbers = tuple(self._kind(number) for number in value.split())
         except ValueError as error:
             self.fail(f"'{value}': {error}", param, ctx)
-        if not all(0 < number < math.inf for number in numbers):
-            self.fail(f"'{value}': give numbers above 0", param, ctx)
+        if not all(0 < number < math.inf or (self._zero and number == 0) for number in numbers):
+            self.fail(f"'{value}': give numbers {'of 0 or more' if self._zero else 'above 0'}", param, ctx)
         return numbers or self.fail("give at least one number", param, ctx)
 
 

@@ -129,8 +129,13 @@ def times(data: Path, model: str, model_options: tuple[str, ...], target_lang: s
 @click.option("--links", type=PATH, help="Word alignments (Pharaoh's format); --times are of the source's words then.")
 @click.option("--first-ms", required=True, type=Positive(), help="Length of the first chunk, in ms.")
 @click.option("--ms", required=True, type=Positive(), help="Length of the other chunks, in ms.")
-@click.option("--lags", type=Numbers(int), default="0 1 2", show_default=True, help="Lags, in chunks.")
-@click.option("--every", is_flag=True, help="Each utterance with each lag; without it, with the lags in turn.")
+@click.option(
+    "--lags",
+    type=Numbers(int, zero=True),
+    default="0 1 2",
+    show_default=True,
+    help="Lags, in chunks, which utterances have in turn.",
+)
 @force_option("Write the data directory again.")
 def chunks(
     data: Path,
@@ -142,7 +147,6 @@ def chunks(
     first_ms: float,
     ms: float,
     lags: tuple[int, ...],
-    every: bool,
     force: bool,
 ) -> None:
     """Write chunk-aligned data for training.
@@ -152,7 +156,7 @@ def chunks(
     from simulst.data.datadir import text_file
     from simulst.errors import SimulstError
     from simulst.files.table import read_table
-    from simulst.prefix.chunks import Grid, from_links, from_prefixes, from_times, write_chunks
+    from simulst.prefix.chunks import Grid, from_prefixes, from_times, write_chunks
 
     if (prefixes is None) == (times is None) or (links and times is None):
         raise SimulstError("give --prefixes, or --times, or --links and --times: how the words are aligned.")
@@ -161,9 +165,8 @@ def chunks(
     else:
         assert times is not None
         texts = read_table(text_file(data, target_lang), allow_empty=True)
-        of_times = (times, texts, target_lang)
-        aligned = from_links(links, *of_times) if links is not None else from_times(*of_times)
-    write_chunks(data, aligned, out, target_lang, Grid(first_ms, ms), lags, every, force)
+        aligned = from_times(times, texts, target_lang, links)
+    write_chunks(data, aligned, out, target_lang, Grid(first_ms, ms), lags, force)
 
 
 @prefix.command()

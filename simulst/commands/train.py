@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from simulst.commands.common import PATH, Group, Numbers, force_option, together
+from simulst.commands.common import PATH, Group, Numbers, Positive, force_option, target_lang_option, together
 
 if TYPE_CHECKING:
     from simulst.training.espnet import Training
@@ -36,6 +36,19 @@ def tokens(texts: tuple[Path, ...], out: Path, size: int, kind: str, symbols: tu
     train_tokens(texts, out, size, kind, symbols, force)
 
 
+@train.command()
+@click.argument("old", type=PATH, metavar="TOKENS")
+@click.option("--model", required=True, type=PATH, help="Weights of the model that has these tokens.")
+@click.option("--symbol", "symbols", required=True, multiple=True, help="A new token, such as <wait> (repeatable).")
+@click.option("--out", required=True, type=PATH, help="Folder for the tokens, and for begin.pth, the weights.")
+@force_option("Make them again.")
+def extend(old: Path, model: Path, symbols: tuple[str, ...], out: Path, force: bool) -> None:
+    """Add tokens to those of a trained model."""
+    from simulst.training.tokens import extend_tokens
+
+    extend_tokens(old, model, out, symbols, force)
+
+
 # ---- ESPnet ----
 
 
@@ -54,6 +67,8 @@ training_options = together(
     click.option("--unit-ms", type=click.FloatRange(min=0, min_open=True), help="Wait-k's unit, in ms [280]."),
     click.option("--writes", type=click.IntRange(1), help="Wait-k's tokens after each unit [1]."),
     click.option("--unidirectional", is_flag=True, help="With --wait-k: frames attend only to earlier frames."),
+    click.option("--chunk-ms", type=Positive(), help="Learn a wait token: length of a chunk of the data, in ms."),
+    click.option("--first-ms", type=Positive(), help="With --chunk-ms: length of the first chunk."),
     click.argument("extra", nargs=-1, metavar="[-- ESPNET'S OPTIONS]"),
 )
 """The options that statistics and training share, for `training_of`."""
@@ -72,15 +87,21 @@ def training_of(
     unit_ms: float | None,
     writes: int | None,
     unidirectional: bool,
+    chunk_ms: float | None,
+    first_ms: float | None,
 ) -> Training:
-    """What `training_options` describe. Raises SimulstError: an option of wait-k without --wait-k."""
+    """What `training_options` describe. Raises SimulstError: an option of wait-k or of chunks without the others."""
     from simulst.errors import SimulstError
     from simulst.models.espnet.network.lagging import WaitOptions
     from simulst.training.espnet import Training
 
     if wait_k is None and (unit_ms is not None or writes is not None or unidirectional):
         raise SimulstError("--unit-ms, --writes and --unidirectional belong to --wait-k; give it, too.")
-    wait = WaitOptions(wait_k, unit_ms or 280.0, writes or 1, unidirectional) if wait_k is not None else None
+    if (chunk_ms is None) != (first_ms is None) or (chunk_ms is not None and wait_k is not None):
+        raise SimulstError("--chunk-ms goes with --first-ms, and not with --wait-k; give these two.")
+    wait = None
+    if wait_k is not None or chunk_ms is not None:
+        wait = WaitOptions(wait_k, unit_ms or 280.0, writes or 1, unidirectional, chunk_ms, first_ms)
     return Training(task, config, train_dir, valid_dir, text, tokens, source_text, source_tokens, wait)
 
 
@@ -128,6 +149,27 @@ def espnet(
     from simulst.training.espnet import train as train_model
 
     train_model(training_of(**options), out, stats, extra, encoder, force, Machines(ngpu, num_nodes, hosts), model)
+
+
+@train.command()
+@click.argument("experiment", type=PATH)
+@click.option("--checkpoint", default="", help="Its weights; empty: chosen, averaged or best ones.")
+@click.option("--data", required=True, type=PATH, help="Data directory to learn from.")
+@target_lang_option
+@click.option("--out", required=True, type=PATH, help="Folder of the training, which becomes an experiment.")
+@click.option("--config", required=True, type=PATH, help="Such as conf/train/mini_reinforce.yaml.")
+@force_option("Delete the training in --out, and begin again.")
+def reinforce(
+    experiment: Path, checkpoint: str, data: Path, target_lang: str, out: Path, config: Path, force: bool
+) -> None:
+    """Train a model with a wait token on lag and quality.
+
+    It learns from its own translations: those become likelier that are better, and earlier, than others of the same
+    speech. The same command goes on after an interruption.
+    """
+    from simulst.training.reinforce import read_training, reinforce
+
+    reinforce(experiment, checkpoint, data, target_lang, out, read_training(config), force)
 
 
 @train.command()

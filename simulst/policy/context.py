@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -36,6 +36,21 @@ PLAIN = Look()
 
 
 @dataclass(frozen=True)
+class WaitToken:
+    """The token with which a model says that it has no more to write before it hears more.
+
+    token: its number.
+    lags: lag, in chunks → the tokens with which a text begins that has this lag.
+    first_ms, ms: length of the first chunk of speech in training, and of the others.
+    """
+
+    token: int
+    lags: Mapping[int, Tokens]
+    first_ms: float
+    ms: float
+
+
+@dataclass(frozen=True)
 class Context:
     """What the policies of one stream may use.
 
@@ -50,6 +65,8 @@ class Context:
     languages: spoken and written.
     trained_wait: k, the unit (ms) and the tokens after each unit of the wait-k that the model was trained for; None: it
         was not.
+    wait: the wait token that the model learnt; None: it learnt none.
+    next_ms: READ's, see `Reading.next_ms`.
     load_model: loads another model, as `simulst.models.load_model` does; None: nobody can.
     """
 
@@ -63,6 +80,8 @@ class Context:
     source_words: Callable[[], float] = lambda: math.inf
     languages: tuple[str, str] = ("", "")
     trained_wait: tuple[int, float, int] | None = None
+    wait: WaitToken | None = None
+    next_ms: Callable[[float], float] = lambda ms: math.inf
     load_model: Callable[..., Any] | None = None
 
 

@@ -10,6 +10,7 @@ import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import ClassVar
 
 import numpy as np
 
@@ -18,14 +19,18 @@ from simulst.errors import SimulstError
 from simulst.hypotheses import Tokens
 from simulst.needs import Need
 from simulst.policy.base import Options
-from simulst.policy.commit import Commit
-from simulst.policy.context import Context, HeadPairs, Look, TokensView, View
+from simulst.policy.commit import All, Commit
+from simulst.policy.context import Context, HeadPairs, Look, TokensView, View, WaitToken
 
 
 class Stop(Options):
-    """Options of a STOP. Sweeps share results by them, so they can be hashed."""
+    """Options of a STOP. Sweeps share results by them, so they can be hashed.
+
+    fixes_read: whether the model's training says which READ goes with it.
+    """
 
     label = ""
+    fixes_read: ClassVar[bool] = False
 
     @property
     def whole_words(self) -> bool:
@@ -74,11 +79,15 @@ class Stopping(ABC):
     context: what it may use.
     discard: how many of the last tokens are dropped when `ends` ends the search.
     attends: the heads that it names, if it looks at attention.
+    begins: tokens with which the text begins, and which are never written.
+    goes_on: whether the sentence can't end before the source has.
     """
 
     options: Stop
     discard: int = 0
     attends: HeadPairs = ()
+    begins: Tokens = ()
+    goes_on: bool = False
 
     def __init__(self, options: Stop, context: Context) -> None:
         self.options, self.context = options, context
@@ -113,6 +122,7 @@ class Watched(Stopping):
     def __init__(self, stop: Stopping) -> None:
         super().__init__(stop.options, stop.context)
         self._stop, self.discard, self.attends = stop, stop.discard, stop.attends
+        self.begins, self.goes_on = stop.begins, stop.goes_on
 
     def forget(self) -> None:
         """Forget the last answer, before a step."""
@@ -435,6 +445,58 @@ class _Contrast(Stopping):
 
 
 @dataclass(frozen=True)
+class Token(Stop):
+    """A chunk's writing ends where the model writes its wait token, which is committed, but never goes out.
+
+    The model learnt it on chunk-aligned data (simulst/prefix/chunks.py), so READ must be the `chunk` of its training.
+
+    lag: how many chunks the text lags behind: one of those that the model learnt.
+    name: a part of the label, to tell models apart.
+    """
+
+    lag: int
+    name: str = ""
+
+    label = "token{lag}{name:-}"
+    sweeps = "lag"
+    fixes_read = True
+    needs = frozenset({Need.STEPS})
+
+    def check(self, commit: Commit) -> None:
+        if commit not in (All(), All(last_word=True, punctuation=True)):
+            raise SimulstError(
+                "stop: with token, all is committed; write 'commit: {type: all, last_word: true, punctuation: true}'."
+            )
+
+    def open(self, context: Context) -> Stopping:
+        """Open this STOP. Raises SimulstError: the model has no wait token, or learnt other lags or chunks."""
+        wait = context.wait
+        if wait is None:
+            raise SimulstError("stop: token needs a model that learnt a wait token (docs/learn.md); take another STOP.")
+        if self.lag not in wait.lags:
+            learnt = ", ".join(map(str, wait.lags))
+            raise SimulstError(f"stop: token has lag {self.lag}, but the model learnt {learnt}; write one of these.")
+        first = context.next_ms(0.0)
+        if math.isfinite(first) and (first, context.next_ms(first)) != (wait.first_ms, wait.first_ms + wait.ms):
+            raise SimulstError(
+                f"stop: token needs the chunks of the model's training; write 'read: {{type: chunk, ms: {wait.ms:g}, "
+                f"initial_wait_ms: {wait.first_ms:g}}}'."
+            )
+        return _Token(self, context, wait)
+
+
+class _Token(Stopping):
+    goes_on = True
+
+    def __init__(self, options: Token, context: Context, wait: WaitToken) -> None:
+        super().__init__(options, context)
+        self._token, self.begins = wait.token, wait.lags[options.lag]
+
+    def ends(self, view: View) -> bool:
+        return view.tokens[-1:] == (self._token,)
+
+
+@dataclass(frozen=True)
 class AnyOf(Stop):
     """Several STOPs at once. The search ends as soon as one of them ends it.
 
@@ -484,6 +546,8 @@ class _AnyOf(Stopping):
         super().__init__(options, context)
         self._parts = [stop.open(context) for stop in options.of]
         self.attends = [pair for part in self._parts for pair in part.attends]
+        self.begins = next((part.begins for part in self._parts if part.begins), ())
+        self.goes_on = any(part.goes_on for part in self._parts)
         self._ended: list[Stopping] = []  # by the last answer
 
     def hear(self, samples: np.ndarray, final: bool) -> Steps[None]:

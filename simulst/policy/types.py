@@ -23,6 +23,7 @@ STOP: dict[str, type[stop.Stop]] = {
     "align_att": stop.AlignAtt,
     "contrast": stop.Contrast,
     "ctc_guide": CTCGuide,
+    "token": stop.Token,
     "any_of": stop.AnyOf,
 }
 COMMIT: dict[str, type[commit.Commit]] = {

@@ -28,7 +28,7 @@ from simulst.measure.latency import length_adaptive_average_lagging
 from simulst.prefix.pairs import read_prefixes, tables_of
 from simulst.words import split
 
-CHUNKS, COUNTS = "chunks.jsonl", "chunks.json"
+CHUNKS = "chunks.jsonl"
 Times = Sequence[float | None]
 """For each word: ms of speech after which it may go out; None: not known."""
 
@@ -104,42 +104,33 @@ def from_prefixes(path: Path, target: str) -> dict[str, Aligned]:
     return found
 
 
-def from_times(path: Path, texts: Mapping[str, str], target: str) -> dict[str, Aligned]:
-    """Utterance → its text in `texts`, whose words go out once they were spoken. path: the target words' CTM."""
-    found, unit = {}, unit_of(target)
-    for name, times in read_ctm(path).items():
-        if name not in texts:
-            continue
-        words = _words(texts[name], unit)
-        if len(words) != len(times):
-            raise SimulstError(
-                f"{path}: '{name}' has times of {len(times)} words, but {len(words)} in its text; give times of the "
-                "target's words, or --links and times of the source's."
-            )
-        found[name] = Aligned(words, times)
-    return found
+def from_times(path: Path, texts: Mapping[str, str], target: str, links: Path | None = None) -> dict[str, Aligned]:
+    """Utterance → its text in `texts`, whose words go out once they were spoken.
 
-
-def from_links(links: Path, path: Path, texts: Mapping[str, str], target: str) -> dict[str, Aligned]:
-    """Utterance → its text in `texts`, whose words go out once the source words that are linked to them were spoken.
-
-    links: a table of alignments in Pharaoh's format, such as `utt1 0-0 2-1`, source first.
-    path: the source words' CTM.
+    path: their CTM.
+    links: a table of alignments in Pharaoh's format, such as `utt1 0-0 2-1`, source first. The CTM has the source's
+        words then, and a word goes out once all were spoken that are linked to it.
     """
     found, unit, spoken = {}, unit_of(target), read_ctm(path)
-    for name, line in read_table(links, allow_empty=True).items():
-        if name not in texts or name not in spoken:
-            continue
-        words = _words(texts[name], unit)
+    linked = {name: " ".join(f"{n}-{n}" for n in range(len(times))) for name, times in spoken.items()}
+    if links is not None:
+        linked = read_table(links, allow_empty=True)
+    for name in linked.keys() & spoken.keys() & texts.keys():
+        words, ends = _words(texts[name], unit), spoken[name]
+        if links is None and len(words) != len(ends):
+            raise SimulstError(
+                f"{path}: '{name}' has times of {len(ends)} words, but {len(words)} in its text; give times of the "
+                "target's words, or --links and times of the source's."
+            )
         times: list[float | None] = [None] * len(words)
-        for link in line.split():
+        for link in linked[name].split():
             one, _, other = link.partition("-")
-            if not (one.isdigit() and other.isdigit() and int(one) < len(spoken[name]) and int(other) < len(words)):
+            if not (one.isdigit() and other.isdigit() and int(one) < len(ends) and int(other) < len(words)):
                 raise SimulstError(
-                    f"{links}: '{name}' has the link '{link}', but {len(spoken[name])} source and {len(words)} target "
-                    "words, counted from 0; give the alignment of these words, such as 0-0 2-1."
+                    f"{links}: '{name}' has the link '{link}', but {len(ends)} source and {len(words)} target words, "
+                    "counted from 0; give the alignment of these words, such as 0-0 2-1."
                 )
-            times[int(other)] = max(times[int(other)] or 0.0, spoken[name][int(one)])
+            times[int(other)] = max(times[int(other)] or 0.0, ends[int(one)])
         found[name] = Aligned(words, times)
     return found
 
@@ -169,16 +160,14 @@ def write_chunks(
     target: str,
     grid: Grid,
     lags: Sequence[int],
-    every: bool = False,
     force: bool = False,
 ) -> None:
     """Write chunk-aligned data as a data directory.
 
-    `out/chunks.jsonl` has the same as texts of chunks, for text models; `out/chunks.json` counts.
+    `out/chunks.jsonl` has the same as texts of chunks, for text models.
 
     aligned: utterance → when its words may go out; others are left out.
     lags: in chunks. Utterances have them in turn.
-    every: whether each utterance is there with each lag.
 
     Raises SimulstError: nothing is aligned; a lag is negative or longer than all utterances; what `read_data_dir` and
         `written_whole` raise.
@@ -196,19 +185,18 @@ def write_chunks(
         ends = grid.ends(total_ms)
         if any(token in "".join(words) for token in (WAIT, *map(lag_token, lags))):
             raise SimulstError(f"{data}: the text of '{utterance.name}' has one of the tokens '{WAIT}'; remove it.")
-        for lag in lags if every else lags[number % len(lags) :][:1]:
-            chunks = place(aligned[utterance.name].times, ends, lag)
-            texts = by_chunk(words, chunks, len(ends) + 1)
-            name = f"{utterance.name}-lag{lag}"
-            rows[name] = utterance, lag_token(lag) + WAIT.join(texts)
-            heard = [{"ms": ms, "text": text.strip()} for ms, text in zip([*ends, total_ms], texts, strict=True)]
-            lines.append(json.dumps({"utterance": name, "lag": lag, "chunks": heard}, ensure_ascii=False))
-            placed = sum(time is not None for time in aligned[utterance.name].times)
-            early = sum(chunk < len(ends) for chunk in chunks)
-            counts[lag].update(utterances=1, words=len(words), placed=placed, before_the_end=early)
-            delays = [[*ends, total_ms][chunk] for chunk in chunks]
-            lagging[lag].append(length_adaptive_average_lagging(delays, total_ms, len(words)))
-    late = [lag for lag in lags if not counts[lag]["before_the_end"]]
+        lag = lags[number % len(lags)]
+        chunks = place(aligned[utterance.name].times, ends, lag)
+        texts = by_chunk(words, chunks, len(ends) + 1)
+        rows[utterance.name] = utterance, lag_token(lag) + WAIT.join(texts)
+        heard = [{"ms": ms, "text": text.strip()} for ms, text in zip([*ends, total_ms], texts, strict=True)]
+        lines.append(json.dumps({"utterance": utterance.name, "lag": lag, "chunks": heard}, ensure_ascii=False))
+        placed = sum(time is not None for time in aligned[utterance.name].times)
+        early = sum(chunk < len(ends) for chunk in chunks)
+        counts[lag].update(utterances=1, words=len(words), placed=placed, early=early)
+        delays = [[*ends, total_ms][chunk] for chunk in chunks]
+        lagging[lag].append(length_adaptive_average_lagging(delays, total_ms, len(words)))
+    late = [lag for lag in lags if counts[lag]["words"] and not counts[lag]["early"]]
     if late:
         raise SimulstError(
             f"--lags {late[0]}: no utterance has a word before its end with this lag of chunks of {grid.ms:g} ms; "
@@ -222,23 +210,18 @@ def write_chunks(
             check_has(file, others, (one.name for one, _ in rows.values()))
             tables[file.name] = {name: others[one.name] for name, (one, _) in rows.items()}
     of = digest(f"{n} {t}" for n, t in tables.items())
-    made_of = {"grid": asdict(grid), "lags": list(lags), "every": every, "data": of}
+    made_of = {"grid": asdict(grid), "lags": list(lags), "data": of}
     with written_whole(out, made_of, force) as part:
         if part is None:
             return
         write_data_dir(part, tables)
         write_atomically(part / CHUNKS, "".join(f"{line}\n" for line in lines))
-        summary = {str(lag): {**counts[lag], "LAAL": round(fmean(lagging[lag]))} for lag in lags}
         left_out = len(utterances) - len(known)
-        write_atomically(part / COUNTS, json.dumps({"left_out": left_out, "lags": summary}, indent=1) + "\n")
         print(f"{out}: {len(known)} utterances" + (f", {left_out} left out without times" if left_out else ""))
-        for lag in lags:
+        for lag in filter(lagging.get, lags):
             n, laal = counts[lag], fmean(lagging[lag])
-            shares = ", ".join(f"{n[key] / n['words']:.0%} {what}" for key, what in _SHARES.items())
+            shares = f"{n['placed'] / n['words']:.0%} have times, {n['early'] / n['words']:.0%} go out before the end"
             print(f"  lag {lag}: {n['utterances']} utterances, {n['words']} words: {shares}; LAAL {laal:.0f} ms")
-
-
-_SHARES = {"placed": "have times", "before_the_end": "go out before the end"}
 
 
 def _words(text: str, unit: str) -> list[str]:

@@ -292,6 +292,7 @@ class JointSearch:
     alignment_heads: the heads that show at which frame a token begins, if the model names some.
     shown: the heads whose attention the decoder shows, at all steps; None: it shows all heads, at the last step.
     words: the source word of each frame, counted from 0, if the source is a text.
+    wait: the wait token, which is not written once the source has ended; None: the model has none.
     end_times: the end time of each token of a hypothesis, in seconds of source; None: the model does not know.
     """
 
@@ -307,10 +308,11 @@ class JointSearch:
         end_times: Callable[[Tokens], Sequence[float]] | None = None,
         shown: HeadPairs | None = None,
         words: Sequence[int] = (),
+        wait: int | None = None,
     ) -> None:
         self.decoder, self.options, self.terms = decoder, options, terms
         self.alignment_heads, self.end_times = alignment_heads, end_times
-        self.shown, self.words = shown, words
+        self.shown, self.words, self._wait = shown, words, wait
         self.ctc_weight = CTC_WEIGHT if options.ctc_weight is None else options.ctc_weight
         self.length_bonus = options.length_bonus or 0.0
         self.sos, self.eos = sos, eos
@@ -384,7 +386,8 @@ class JointSearch:
         # If STOP needs only the tokens, it is asked before the decoder is called.
         if stop is not None and not needs & NEXT_STEP and stop.ends(BestHypothesis(self, running, given)):
             return None
-        next_tokens = yield from self._read(running, needs)
+        never = self._wait if stop is None else self.eos if stop.goes_on else None
+        next_tokens = yield from self._read(running, needs, never)
         if needs & NEXT_STEP and stop is not None and stop.ends(BestHypothesis(self, running, given, next_tokens)):
             return None
         return self._chosen(running, next_tokens)
@@ -428,9 +431,9 @@ class JointSearch:
         """How many candidates of each hypothesis are scored."""
         return int(PRE_BEAM * self.options.beam) if self.ctc else self.options.beam
 
-    def _read(self, running: Running, needs: frozenset[Need]) -> Steps[NextTokens]:
-        """What may come next, from the draft as long as the search follows it."""
-        step = self._step(running, needs)
+    def _read(self, running: Running, needs: frozenset[Need], never: int | None) -> Steps[NextTokens]:
+        """What may come next, from the draft as long as the search follows it. never: a token that may not."""
+        step = self._step(running, needs, never)
         if self._draft and running.starts and not step.attention:
             assert isinstance(self._draft, tuple)
             text = running.cut(running.length) + self._draft
@@ -443,10 +446,11 @@ class JointSearch:
         self._draft = ()
         return (yield step)
 
-    def _step(self, running: Running, needs: frozenset[Need]) -> DecoderStep:
+    def _step(self, running: Running, needs: frozenset[Need], never: int | None) -> DecoderStep:
         unread = running.tokens[:, -1:]
         if running.starts:
             unread = np.concatenate([[[self.sos]], running.tokens], 1)
+        adjusts = self.options.no_repeat_ngram or self.terms or never is not None
         return DecoderStep(
             self.decoder,
             unread,
@@ -456,12 +460,14 @@ class JointSearch:
             self.eos,
             self._device,
             Need.ATTENTION in needs,
-            functools.partial(self._adjust, running) if self.options.no_repeat_ngram or self.terms else None,
+            functools.partial(self._adjust, running, never) if adjusts else None,
         )
 
     @torch.inference_mode()  # what the decoder answers may be changed here alone
-    def _adjust(self, running: Running, log_p: Tensor) -> None:
-        """Give terms their bonus, forbid n-grams that would come again. log_p: of the next tokens, (n, V)."""
+    def _adjust(self, running: Running, never: int | None, log_p: Tensor) -> None:
+        """Give terms their bonus, forbid a token and repeated n-grams. log_p: of the next tokens, (n, V)."""
+        if never is not None:
+            log_p[:, never] = -torch.inf
         for row, tokens in enumerate(running.tokens.tolist()):
             if self.terms:
                 self.terms.adjust(tuple(tokens), log_p[row])

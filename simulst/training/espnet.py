@@ -44,7 +44,7 @@ class Training:
     tokens: folder of target tokens that `train_tokens` wrote.
     source_text: language of the source's text files, such as lc.rm.en.
     source_tokens: folder of source tokens that `train_tokens` wrote.
-    wait: None, or wait-k to train the model for (see simulst/models/espnet/network/lagging.py).
+    wait: None, or how the model learns to wait (see simulst/models/espnet/network/lagging.py).
     """
 
     task: str
@@ -62,7 +62,7 @@ class Training:
         program = "simulst.training.wait_k" if self.wait else f"espnet2.bin.{self.task}_train"
         command = [sys.executable, "-m", program, "--config", str(self.config)]
         for option, value in (asdict(self.wait) if self.wait else {}).items():
-            command += [f"--{option}", str(value)]
+            command += [] if value is None else [f"--{option}", str(value)]
         command += ["--output_dir", str(out), "--use_preprocessor", "true"]
         command += ["--token_type", "bpe", *self._tokens(self.tokens, "")]
         if self.source_tokens is not None:
@@ -178,11 +178,13 @@ def train(
     model: weights of an ST model that initialise the whole model. Its CTC layer for the source is used only if this
         training has source texts.
 
-    Raises SimulstError: the weights to begin with are missing; wait-k does not fit the configuration.
+    Raises SimulstError: the weights to begin with are missing; how it waits does not fit the configuration.
     """
     if training.wait:
         read = read_yaml(training.config, "training configuration")
-        lagging_of({**(read if isinstance(read, dict) else {}), **asdict(training.wait)})
+        tokens = training.tokens / TOKENS[0]
+        known = tokens.read_text(encoding="utf-8").splitlines() if tokens.is_file() else []
+        lagging_of({**(read if isinstance(read, dict) else {}), **asdict(training.wait), "token_list": known})
     features = stats / "train/feats_stats.npz"
     options = ["--resume", "true", "--normalize", "global_mvn", "--normalize_conf", f"stats_file={features}"]
     files = [*training.files(), features, *(path for path in (encoder, model) if path)]
@@ -193,8 +195,10 @@ def train(
     if model is not None:
         if not model.is_file():
             raise SimulstError(f"{model}: no such weights to begin with; train that model first.")
-        # Without source texts, ESPnet makes no CTC layer for them.
-        options += ["--init_param", f"{model}" if training.source_text else f"{model}:::ctc"]
+        # Without source texts, ESPnet makes no CTC layer for them; a model with wait tokens has none for the target.
+        left_out = [] if training.source_text else ["ctc"]
+        left_out += ["st_ctc"] if training.wait and training.wait.wait_chunk_ms else []
+        options += ["--init_param", f"{model}" if not left_out else f"{model}:::{','.join(left_out)}"]
     options += ["--ngpu", str(machines.ngpu)]
     run_espnet(training.command(out, [*options, *extra]), out, training.config, force, machines, files)
 

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from simulst.errors import SimulstError
-from simulst.files.folder import written_whole
+from simulst.files.folder import digest_of_file, written_whole
 from simulst.files.lock import digest
 from simulst.files.table import read_table
 
@@ -94,6 +94,54 @@ def _learn(
     tokens = ["<blank>", "<unk>", *pieces, "<sos/eos>"]
     (out / "tokens.txt").write_text("".join(f"{token}\n" for token in tokens), encoding="utf-8")
     return len(tokens)
+
+
+def extend_tokens(old: Path, weights: Path, out: Path, symbols: Sequence[str], force: bool = False) -> None:
+    """Add tokens to those of a trained model. `out` has the files of `train_tokens`, and `begin.pth`, the weights.
+
+    The new tokens are never split. They stand before `<sos/eos>`, and begin as copies of it: the model ends a text
+    where it has no more to write.
+
+    old: folder of the model's tokens.
+    weights: of an ESPnet ST model with a Transformer decoder.
+
+    Raises SimulstError: a file is missing or broken; a token is there already; the weights have other tokens.
+    """
+    import torch
+    from sentencepiece import sentencepiece_model_pb2
+
+    if missing := [path for path in (old / "bpe.model", old / "tokens.txt", weights) if not path.is_file()]:
+        raise SimulstError(f"{missing[0]}: no such file; train that model first.")
+    tokens = (old / "tokens.txt").read_text(encoding="utf-8").splitlines()
+    if there := [symbol for symbol in symbols if symbol in tokens]:
+        raise SimulstError(f"{old}: has the token '{there[0]}' already; name the tokens of a model without it.")
+    made_of = {"symbols": list(symbols), "tokens": digest(tokens), "weights": digest_of_file(weights)}
+    with written_whole(out, made_of, force) as part:
+        if part is None:
+            return
+        pieces = sentencepiece_model_pb2.ModelProto.FromString((old / "bpe.model").read_bytes())
+        for symbol in symbols:
+            pieces.pieces.add(
+                piece=symbol, score=0.0, type=sentencepiece_model_pb2.ModelProto.SentencePiece.USER_DEFINED
+            )
+        (part / "bpe.model").write_bytes(pieces.SerializeToString())
+        more = [*tokens[:-1], *symbols, tokens[-1]]
+        (part / "tokens.txt").write_text("".join(f"{token}\n" for token in more), encoding="utf-8")
+        state = torch.load(weights, map_location="cpu", weights_only=True)
+        grown = 0
+        for name, rows in state.items():
+            if name.startswith(_PER_TOKEN) and len(rows) == len(tokens):
+                grown += 1
+                state[name] = torch.cat([rows[:-1], rows[-1:].expand(len(symbols) + 1, *rows.shape[1:])])
+        if grown < len(_PER_TOKEN) - 1:  # a model may have no CTC layer
+            raise SimulstError(
+                f"{weights}: is no Transformer decoder's of the {len(tokens)} tokens in {old}; name its own."
+            )
+        torch.save(state, part / "begin.pth")
+        print(f"{out}: {len(more)} tokens")
+
+
+_PER_TOKEN = ("decoder.embed.0.weight", "decoder.output_layer.weight", "decoder.output_layer.bias", "st_ctc.ctc_lo.")
 
 
 def _names(texts: Sequence[Path]) -> str:

@@ -1,4 +1,4 @@
-"""ESPnet's trainer of speech translation, for wait-k (see simulst/models/espnet/network/lagging.py).
+"""ESPnet's trainer of speech translation, for wait-k and wait tokens (see simulst/models/espnet/network/lagging.py).
 
 `python -m simulst.training.process simulst.training.wait_k --wait_k 3 ...` takes all options of ESPnet's st_train, too.
 What it writes is an experiment like any other, and ESPnet's own classes load it, as an offline model.
@@ -27,14 +27,16 @@ class WaitKTask(STTask):
         group.add_argument("--wait_unit_ms", type=float, default=WaitOptions.wait_unit_ms, help="Length of a unit")
         group.add_argument("--wait_writes", type=int, default=1, help="Tokens after each unit")
         group.add_argument("--wait_unidirectional", type=str2bool, default=False, help="A unidirectional encoder")
+        group.add_argument("--wait_chunk_ms", type=float, help="Length of a chunk that ends with a wait token")
+        group.add_argument("--wait_first_ms", type=float, help="Length of the first one")
 
     @classmethod
     def build_model(cls, args: argparse.Namespace) -> Any:
-        """ESPnet's model. Raises SimulstError: `--wait_k` is missing, or does not fit the model."""
+        """ESPnet's model. Raises SimulstError: neither way to wait is given, or it does not fit the model."""
         model = super().build_model(args)
         lagging = lagging_of(vars(args))
         if lagging is None:
-            raise SimulstError("--wait_k is missing.")
+            raise SimulstError("wait_k and wait_chunk_ms are missing; give one of them.")
         restrict_decoder(model.decoder, lagging)
         if lagging.unidirectional:
             restrict_encoder(model.encoder)

@@ -44,7 +44,7 @@ from simulst.needs import Need
 from simulst.opening import Opening
 from simulst.policy import boundary, ctc_guide
 from simulst.policy.boundary_predictor import BoundaryPredictor, Sizes
-from simulst.policy.context import PLAIN, Look, TokensView
+from simulst.policy.context import PLAIN, Look, TokensView, WaitToken
 from simulst.policy.read import WaitK
 from simulst.search import JointBeamSearch
 from simulst.session import Model, Traits
@@ -361,6 +361,9 @@ VALUES = {
     "name": "a",
     "k": [3],
     "trained_waits": [3],
+    "ms": 640,
+    "first": 1680,
+    "lags": [1],
     "guide": "a",
     "predictor": "exp/en-de/prefix/predictor/predictor.pth",
 }
@@ -400,7 +403,14 @@ class GuessingGuide:
 
 
 class CapableSession(fake.FakeSession):
-    traits = Traits(frozenset(Need) - {Need.AUDIO}, JointBeamSearch(), layers=24, heads=14, trained_wait=(3, 280.0, 1))
+    traits = Traits(
+        frozenset(Need) - {Need.AUDIO},
+        JointBeamSearch(),
+        layers=24,
+        heads=14,
+        trained_wait=(3, 280.0, 1),
+        wait=WaitToken(1, {1: (2,)}, 1680.0, 640.0),
+    )
     source_words = 8.0
 
 

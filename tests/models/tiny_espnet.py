@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import warnings
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +14,7 @@ import torch
 import yaml
 
 from simulst.calls import run_alone
+from simulst.hypotheses import WAIT, lag_token
 
 WIDTH, MELS = 16, 20
 CONTEXTUAL = {
@@ -42,7 +44,7 @@ def write(folder: Path, encoder: str = "contextual_block_conformer", seed: int =
     """
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        if "wait_k" in changes:
+        if "wait_k" in changes or "wait_chunk_ms" in changes:
             from simulst.training.wait_k import WaitKTask as STTask
         else:
             from espnet2.tasks.st import STTask
@@ -88,6 +90,25 @@ def write(folder: Path, encoder: str = "contextual_block_conformer", seed: int =
     torch.save(model.state_dict(), experiment / "valid.acc.ave_3best.pth")
     (experiment / "valid.acc.ave.pth").symlink_to("valid.acc.ave_3best.pth")
     return model
+
+
+def write_waiting(folder: Path, encoder: str, chunks: tuple[float, float], lags: Sequence[int]) -> Any:
+    """A model with a wait token in `folder/waiting`, of another's weights. Returns ESPnet's, made for training.
+
+    chunks: length of the first one and of the others, in ms.
+    """
+    from simulst.training.tokens import extend_tokens
+
+    write(folder / "base", encoder, seed=3)
+    symbols = [WAIT, *map(lag_token, lags)]
+    extend_tokens(folder / "base/data", folder / "base/exp/st/3epoch.pth", folder / "tokens", symbols)
+    changes = {"token_list": str(folder / "tokens/tokens.txt"), "bpemodel": str(folder / "tokens/bpe.model")}
+    changes |= {"wait_first_ms": chunks[0], "wait_chunk_ms": chunks[1]}
+    losses = {"st_mtlalpha": 0.0, "asr_weight": 0.0, "report_bleu": False}
+    theirs = write(folder / "waiting", encoder, model_conf=losses, **changes)
+    state = torch.load(folder / "tokens/begin.pth", weights_only=True)
+    theirs.load_state_dict({name: state[name] for name in theirs.state_dict()})
+    return theirs
 
 
 def frames_of(session: Any) -> torch.Tensor:

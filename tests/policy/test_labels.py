@@ -16,6 +16,7 @@ from simulst.errors import SimulstError
 from simulst.hypotheses import Beam, Tokens
 from simulst.policy import boundary
 from simulst.policy.commit import Commit
+from simulst.policy.context import WaitToken
 from simulst.policy.read import Reading, WaitK
 from simulst.policy.stop import AnyOf, EndOfSentence, MaxTokens, Stop, Stopping
 
@@ -75,7 +76,8 @@ def test_a_label_that_names_no_option() -> None:
 def test_options_are_never_what_is_opened(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(boundary, "_load", lambda path: SimpleNamespace(tau=100, start=lambda: None))
     model = SimpleNamespace(sample_rate=16000, guide=lambda opening: None)
-    context = context_of(load_model=lambda path, **options: model, trained_wait=(3, 280.0, 1), layers=2, heads=3)
+    trained = {"trained_wait": (3, 280.0, 1), "wait": WaitToken(5, {2: (4,)}, 1680.0, 640.0)}
+    context = context_of(load_model=lambda path, **options: model, layers=2, heads=3, **trained)
     for text, *_ in ROWS:
         decoding = parse_decoding(yaml.safe_load(text), "labels.tsv")
         read, stop = decoding.read, decoding.stop

@@ -19,7 +19,7 @@ from simulst.data.datadir import read_data_dir
 from simulst.errors import SimulstError
 from simulst.models import load_model
 from simulst.models.espnet.model import ESPnet
-from simulst.prefix.chunks import Aligned, Grid, from_links, from_prefixes, from_times, place, read_ctm, write_chunks
+from simulst.prefix.chunks import Aligned, Grid, from_prefixes, from_times, place, read_ctm, write_chunks
 from simulst.prefix.times import best_frames, write_times
 
 TEXTS = {"a": "Das ist ein Haus.", "b": "Ja. Nein. Doch.", "c": "Gut."}
@@ -77,18 +77,17 @@ def test_three_ways_to_align(data: Path, tmp_path: Path, capsys: pytest.CaptureF
     assert from_times(tmp_path / "target.ctm", TEXTS, "de")["a"].times == [750, 1750, 2750, 3750]
     (tmp_path / "source.ctm").write_text("a 1 0 1 that\na 1 1 1 house\na 1 2 1 is\nb 1 0 0.5 yes\n")
     (tmp_path / "links").write_text("a 0-0 1-3 0-1 2-1\nb\n")
-    by_links = from_links(tmp_path / "links", tmp_path / "source.ctm", TEXTS, "de")
+    by_links = from_times(tmp_path / "source.ctm", TEXTS, "de", tmp_path / "links")
     assert by_links["a"].times == [1000, 3000, None, 2000] and by_links["b"].times == [None] * 3
-    write_chunks(data, by_links, tmp_path / "out", "de", GRID, [0, 1], every=True)
-    texts = {one.name: one.reference for one in read_data_dir(tmp_path / "out", "de")}
-    assert texts == {
-        "a-lag0": "<lag0> Das<wait><wait><wait><wait> ist ein Haus.<wait><wait>",
-        "a-lag1": "<lag1><wait> Das<wait><wait><wait><wait> ist ein Haus.<wait>",
-    }
-    assert (tmp_path / "out/text.lc.rm.en").read_text() == "a-lag0 heard a\na-lag1 heard a\n"
+    text = "Das<wait><wait><wait><wait> ist ein Haus.<wait><wait>"
+    for lag in (0, 1):
+        write_chunks(data, by_links, tmp_path / "out", "de", GRID, [lag], force=True)
+        [written] = read_data_dir(tmp_path / "out", "de")
+        assert written.reference == (f"<lag0> {text}" if lag == 0 else f"<lag1><wait> {text.removesuffix('<wait>')}")
+    assert (tmp_path / "out/text.lc.rm.en").read_text() == "a heard a\n"
     first = json.loads((tmp_path / "out/chunks.jsonl").read_text().splitlines()[0])
     assert [chunk["ms"] for chunk in first["chunks"]] == [*GRID.ends(4000), 4000] and len(first["chunks"]) == 7
-    assert first["chunks"][4]["text"] == "ist ein Haus."
+    assert first["chunks"][5]["text"] == "ist ein Haus."
     said = capsys.readouterr().out
     assert "1 utterances, 2 left out without times" in said
     assert "lag 1: 1 utterances, 4 words: 75% have times, 100% go out before the end; LAAL 1500 ms" in said
@@ -99,7 +98,7 @@ def test_languages_without_spaces(data: Path, tmp_path: Path) -> None:
     aligned = {name: Aligned(["我", " 好", "。"], [100.0, 1200.0, 2000.0]) for name in "ab"}
     write_chunks(data, {"a": aligned["a"], "b": aligned["b"]}, tmp_path / "out", "de", GRID, [1, 0])
     texts = {one.name: one.reference for one in read_data_dir(tmp_path / "out", "de")}
-    assert list(texts) == ["a-lag1", "b-lag0"] and texts["b-lag0"].startswith("<lag0>我<wait>")
+    assert texts["a"].startswith("<lag1><wait>我") and texts["b"].startswith("<lag0>我<wait>")
 
 
 def test_times_are_of_the_best_path() -> None:
@@ -156,7 +155,7 @@ def test_bad_input(data: Path, tmp_path: Path) -> None:
     for link in ("4-0", "0-4", "0:0"):
         (tmp_path / "l").write_text(f"a {link}\n")
         with pytest.raises(SimulstError, match=f"'a' has the link '{link}', but 1 source and 4 target words"):
-            from_links(tmp_path / "l", tmp_path / "t", TEXTS, "de")
+            from_times(tmp_path / "t", TEXTS, "de", tmp_path / "l")
     (tmp_path / "t").write_text("a 1 x 0.5 w\n")
     with pytest.raises(SimulstError, match=r"line 1: .* is not '<utterance> <channel>"):
         read_ctm(tmp_path / "t")

@@ -174,3 +174,31 @@ def test_prefix_alignment(mini: Path) -> None:
     assert (mini / "exp/results/paper_d-en-de-tst-COMMON.svg").stat().st_size > 1000
     stages.check("mini/paper_d", table)
     assert "complete; --force does it again" in recipe.run("mini/paper_d", mini, [*options, "--stop-stage", "stats"])
+
+
+WAIT_TOKEN = [*OPTIONS, "--lags", "0 1", "--utterances", "0", "--reinforce"]
+WAIT_TOKEN += ["--wait-options", f"--max_epoch 1 --batch_bins 500000 --use_matplotlib false {recipe.TINY}"]
+
+
+def test_wait_tokens(mini: Path) -> None:
+    """Chunk-aligned data from the model's own CTC layer; fine-tuning, training on lag and quality, and decoding."""
+    files = {"--wait-config": "mini_wait_token.yaml", "--reinforce-config": "mini_reinforce.yaml"}
+    options = WAIT_TOKEN + stages.configurations(mini, files)
+    (mini / "conf/mini_reinforce.yaml").write_text("{updates: 2, batch: 2, group: 2, floor: 0}")
+    _, table = stages.run("mini/wait_token", mini, options, ("pretrain", "train", "decode", "score", "results"))
+    made = mini / "exp/en-de/wait_token"
+    texts = [one.reference for one in read_data_dir(made / "train", "tc.de")]
+    assert len(texts) == SIZES["train"] and {text[:6] for text in texts} == {"<lag0>", "<lag1>"}
+    assert all("<wait>" in text for text in texts)
+    assert [json.loads(line)["update"] for line in (made / "reinforced/log.jsonl").read_text().splitlines()] == [1, 2]
+    runs = sorted(path.parent.name for path in (made / "decode/en-de/tst-COMMON").rglob("scores.json"))
+    token = [
+        f"all-last-punct_token{lag}{name}_beam{beam}-ctc0_640ms-wait1680"
+        for lag in (0, 1)
+        for name in ("", "-reinforced")
+        for beam in (1, 4)
+    ]
+    assert runs == sorted([*token, *recipe.LABELS])
+    reads = {tuple(i.reads[:2]) for i in read_log(made / "decode/en-de/tst-COMMON" / token[0] / "instances.log")}
+    assert reads == {(1680.0, 2320.0)}
+    stages.check("mini/wait_token", table)

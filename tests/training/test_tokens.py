@@ -8,10 +8,12 @@ from pathlib import Path
 
 import pytest
 import sentencepiece
+import tiny_espnet
+import torch
 
 from simulst.errors import SimulstError
 from simulst.training.new_model import learn_pieces
-from simulst.training.tokens import train_tokens
+from simulst.training.tokens import extend_tokens, train_tokens
 
 SENTENCES = [
     "der hund sieht die katze im garten",
@@ -113,3 +115,28 @@ def test_a_full_disk(text: Path, small_disk: Path) -> None:
     with pytest.raises(SimulstError, match=r"tokens(\.part)?: (SentencePiece could not write|cannot be written)"):
         train_tokens([text], small_disk / "tokens", 50)
     assert [path.name for path in small_disk.iterdir()] == ["filler"]
+
+
+def test_tokens_are_added_to_a_model(tmp_path: Path) -> None:
+    """They are never split, stand before <sos/eos>, and begin as copies of it."""
+    tiny_espnet.write(tmp_path)
+    old, weights = tmp_path / "data", tmp_path / "exp/st/3epoch.pth"
+    extend_tokens(old, weights, tmp_path / "new", ["<wait>", "<lag1>"])
+    tokens, before = ((folder / "tokens.txt").read_text().split("\n") for folder in (tmp_path / "new", old))
+    assert tokens == [*before[:-2], "<wait>", "<lag1>", "<sos/eos>", ""]
+    pieces = [
+        sentencepiece.SentencePieceProcessor(model_file=str(folder / "bpe.model")) for folder in (tmp_path / "new", old)
+    ]
+    plain = "the cat sat on the mat"
+    assert pieces[0].encode(plain, out_type=str) == pieces[1].encode(plain, out_type=str)
+    cut = pieces[0].encode("<lag1> the cat<wait><wait> sat", out_type=str)
+    assert cut[:2] == ["▁", "<lag1>"] and cut.count("<wait>") == 2 and "".join(cut).endswith("t<wait><wait>▁sat")
+    one, other = (torch.load(path, weights_only=True) for path in (tmp_path / "new/begin.pth", weights))
+    for name in ("decoder.embed.0.weight", "decoder.output_layer.bias", "st_ctc.ctc_lo.weight"):
+        assert torch.equal(one[name][:-3], other[name][:-1]) and (one[name][-3:] == other[name][-1]).all()
+    with pytest.raises(SimulstError, match="has the token '<wait>' already"):
+        extend_tokens(tmp_path / "new", weights, tmp_path / "again", ["<wait>"])
+    with pytest.raises(SimulstError, match=r"is no Transformer decoder's of the \d+ tokens"):
+        extend_tokens(tmp_path / "new", weights, tmp_path / "again", ["<lag2>"])
+    with pytest.raises(SimulstError, match="no such file; train that model first"):
+        extend_tokens(old, tmp_path / "none.pth", tmp_path / "again", ["<lag2>"])

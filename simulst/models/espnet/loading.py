@@ -20,7 +20,7 @@ from simulst.models.espnet.model import ESPnet
 from simulst.models.espnet.network.blockwise_encoder import BlockwiseEncoder
 from simulst.models.espnet.network.decoder import CachedDecoder
 from simulst.models.espnet.network.full_context_encoder import FullContextEncoder
-from simulst.models.espnet.network.lagging import Lagging, lagging_of
+from simulst.models.espnet.network.lagging import Chunked, Lagging, lagging_of
 from simulst.models.espnet.network.linear import Linear, check_precision, joined
 from simulst.models.espnet.network.recurrent_decoder import RecurrentDecoder
 from simulst.models.espnet.options import ESPnetOptions
@@ -120,7 +120,7 @@ def _encoder(
     dims: int,
     normalize: Normalize,
     options: ESPnetOptions,
-    lagging: Lagging | None,
+    lagging: Lagging | Chunked | None,
 ) -> BlockwiseEncoder | FullContextEncoder:
     encoder = _class("espnet2.asr.encoder." + ENCODERS[config["encoder"]])
     module = _filled(encoder(input_size=dims, **config.get("encoder_conf") or {}), weights, "encoder.")
@@ -139,14 +139,19 @@ def _decoder(
     vocabulary: Vocabulary,
     width: int,
     options: ESPnetOptions,
-    lagging: Lagging | None,
+    lagging: Lagging | Chunked | None,
 ) -> CachedDecoder | RecurrentDecoder:
-    decoder = _class("espnet2.asr.decoder." + DECODERS[config["decoder"]])
-    module = _filled(decoder(len(vocabulary), width, **config.get("decoder_conf") or {}), weights, "decoder.")
-    module = module.to(options.device)
+    module = decoder_of(config, weights, vocabulary, width).to(options.device)
     if config["decoder"] == "rnn":
         return RecurrentDecoder(module)
     return CachedDecoder(module, options.precision, lagging)
+
+
+def decoder_of(config: dict[str, Any], weights: Weights, vocabulary: Vocabulary, width: int) -> torch.nn.Module:
+    """ESPnet's decoder with its weights, in evaluation mode. width: of the encoder's frames."""
+    decoder = _class("espnet2.asr.decoder." + DECODERS[config["decoder"]])
+    module: torch.nn.Module = decoder(len(vocabulary), width, **config.get("decoder_conf") or {})
+    return _filled(module, weights, "decoder.")
 
 
 def _ctc_layer(

@@ -16,10 +16,12 @@ from simulst.calls import Batched, Steps
 from simulst.hypotheses import Found, Tokens
 from simulst.models.espnet.encoding import BlockwiseEncoding, Encoded, open_encoding
 from simulst.models.espnet.network.decoder import CachedDecoder
+from simulst.models.espnet.network.lagging import Chunked, Lagging
 from simulst.models.espnet.network.recurrent_decoder import Carried, RecurrentDecoder
 from simulst.models.espnet.parts import Parts
 from simulst.needs import Need
 from simulst.opening import Opening
+from simulst.policy.context import WaitToken
 from simulst.policy.stop import Stopping
 from simulst.search import BWBS, IBWBS, JointOptions, SearchOptions, draft_after
 from simulst.search.beam import JointSearch, joint_beam_search
@@ -72,8 +74,11 @@ class ESPnetSession(Session):
         self._decoder = Carried(decoder) if isinstance(decoder, RecurrentDecoder) else decoder
         layers, heads = decoder.attentions
         lagging = decoder.lagging if isinstance(decoder, CachedDecoder) else None
-        wait = (lagging.k, lagging.unit_ms, lagging.writes) if lagging else None
-        self.traits = Traits(frozenset(gives), model.search, layers=layers, heads=heads, trained_wait=wait)
+        wait = (lagging.k, lagging.unit_ms, lagging.writes) if isinstance(lagging, Lagging) else None
+        token = None
+        if isinstance(lagging, Chunked):
+            token = WaitToken(lagging.wait, model.vocabulary.lags, lagging.first_ms, lagging.ms)
+        self.traits = Traits(frozenset(gives), model.search, layers=layers, heads=heads, trained_wait=wait, wait=token)
 
     @property
     def length(self) -> int:
@@ -164,8 +169,9 @@ class ESPnetSession(Session):
         if self._search is None or not self._model.blockwise:
             vocabulary = self._model.vocabulary
             with_ctc = stop is not None and Need.CTC in stop.options.needs
-            sos, eos = vocabulary.sos, vocabulary.eos
-            self._search = JointSearch(self._decoder, options, sos, eos, with_ctc, None, self._model.alignment_heads)
+            sos, eos, heads = vocabulary.sos, vocabulary.eos, self._model.alignment_heads
+            wait = vocabulary.wait
+            self._search = JointSearch(self._decoder, options, sos, eos, with_ctc, None, heads, wait=wait)
             self._searched = 0
         if self._terms is None or self._terms.bonus != options.terms_bonus:
             background, vocabulary = self.opening.background, self._model.vocabulary

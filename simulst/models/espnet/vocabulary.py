@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from simulst.errors import SimulstError
-from simulst.hypotheses import Tokens
+from simulst.hypotheses import WAIT, Tokens, lag_token
 from simulst.languages import MULTI, language_token
 from simulst.models.espnet.experiment import Experiment
 
@@ -40,7 +40,7 @@ class Vocabulary:
 
     def text(self, tokens: Tokens) -> str:
         """Plain text. A word is complete if a space follows it. An incomplete character becomes U+FFFD."""
-        pieces = [self.tokens[token] for token in tokens if token not in (BLANK, self.sos, self.eos)]
+        pieces = [self.tokens[token] for token in tokens if token not in self._unwritten]
         if self.pieces is not None:
             return self.pieces.decode_pieces(pieces)
         if self.kind == "word":
@@ -72,6 +72,18 @@ class Vocabulary:
             raise SimulstError(f"the model does not write '{target}'; it has {written}.")
         return tuple(self.tokens.index(piece) for piece in self.pieces.encode(language_token(target), out_type=str))
 
+    @cached_property
+    def wait(self) -> int | None:
+        """The wait token; None: the model learnt none."""
+        return self.tokens.index(WAIT) if WAIT in self.tokens else None
+
+    @cached_property
+    def lags(self) -> dict[int, Tokens]:
+        """Lag → the tokens that a text with this lag begins with and that are never written."""
+        found = sorted(int(token[4:-1]) for token in self.tokens if re.fullmatch(r"<lag\d+>", token))
+        pieces = {lag: self.pieces.encode(lag_token(lag), out_type=str) for lag in found} if self.pieces else {}
+        return {lag: tuple(self.tokens.index(piece) for piece in spelled) for lag, spelled in pieces.items()}
+
     def _spell_word(self, word: str) -> Tokens:
         """The tokens of what can be spelled of a word; none if that is nothing."""
         ways = [self._pieces_of(way) for way in (word, word.lower(), word.upper())]
@@ -87,6 +99,12 @@ class Vocabulary:
         return [word] if self.kind == "word" else list(word)
 
     @cached_property
+    def _unwritten(self) -> frozenset[int]:
+        """The tokens that are never written."""
+        waiting = (n for n, token in enumerate(self.tokens) if token == WAIT or re.fullmatch(r"<lag\d+>", token))
+        return frozenset({BLANK, self.sos, self.eos, *waiting})
+
+    @cached_property
     def _languages(self) -> list[str]:
         """The language tokens."""
         return [token for token in self.tokens if re.fullmatch(r"<2[A-Za-z]+>", token)]
@@ -94,8 +112,8 @@ class Vocabulary:
     @cached_property
     def _numbers(self) -> dict[str, int]:
         """The tokens that text is made of."""
-        strange = {BLANK, self.sos, self.eos}
-        return {token: n for n, token in enumerate(self.tokens) if n not in strange and token not in ("<unk>", "<UNK>")}
+        strange = {*self._unwritten, *(n for n, token in enumerate(self.tokens) if token in ("<unk>", "<UNK>"))}
+        return {token: n for n, token in enumerate(self.tokens) if n not in strange}
 
     def _special(self, token: str) -> int:
         return self.tokens.index(token) if token in self.tokens else len(self.tokens) - 1

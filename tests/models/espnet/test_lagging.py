@@ -83,7 +83,7 @@ def test_the_mask_is_what_so_many_units_give(tmp_path: Path, layer: str) -> None
             config = {**vars_of(layer), "wait_k": k, "wait_unit_ms": frames * frame}
             lagging = lagging_of(config)
             assert lagging is not None
-            for i, row in enumerate(lagging.visible(9, total)):
+            for i, row in enumerate(lagging.visible(torch.zeros(9), total)):
                 heard = (k + i) * frames * frame * 16
                 alone = len(model.encode(audio[:heard])) if heard < SAMPLES else total
                 assert row.tolist() == [number < alone for number in range(total)]

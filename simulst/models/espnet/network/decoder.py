@@ -31,7 +31,7 @@ from simulst.search.beam import Read
 if TYPE_CHECKING:
     from espnet2.asr.decoder.transformer_decoder import TransformerDecoder
 
-    from simulst.models.espnet.network.lagging import Lagging
+    from simulst.models.espnet.network.lagging import Chunked, Lagging
 
 Rows = Any
 """The rows of all searches, (m, width): an array where attention is compiled, else a tensor."""
@@ -99,13 +99,15 @@ class CachedDecoder:
 
     decoder: ESPnet's decoder with its weights, on the CPU or a GPU. The weights are copied.
     precision: of weights and arithmetic: float32, bfloat16, float16, or int8, which is for linear layers on the CPU.
-    lagging: what the decoder saw in training, if it was trained for wait-k. If it reads a prefix, each token sees that
+    lagging: what the decoder saw in training, if it was trained to wait. If it reads a prefix, each token sees that
         again, and only the last one sees all frames.
 
     Raises SimulstError: an option of ESPnet that is not implemented; a precision that the device does not have.
     """
 
-    def __init__(self, decoder: TransformerDecoder, precision: str = "float32", lagging: Lagging | None = None) -> None:
+    def __init__(
+        self, decoder: TransformerDecoder, precision: str = "float32", lagging: Lagging | Chunked | None = None
+    ) -> None:
         _check_supported(decoder, precision)
         embedding, self._encoding = decoder.embed
         dtype = dtype_of(precision)
@@ -201,7 +203,7 @@ class CachedDecoder:
             places = places[None] if starts else torch.cat([state.places, places[:, None]], 1)
             positions += range(rows) if starts else [state.length] * rows
             ends += range(first + rows - 1 - draft if starts else first, first + rows)
-            seen = self._seen(rows, frames, draft) if starts and rows > 1 else None
+            seen = self._seen(tokens, frames, draft) if starts and rows > 1 else None
             weights = None
             if attention:
                 weights = self._embedding.new_empty(layers, len(places), heads, frames, dtype=torch.float32)
@@ -219,11 +221,11 @@ class CachedDecoder:
         states = [DecoderState(search.slots, search.places, search.weights) for search in searches]
         return torch.log_softmax(scores, -1, dtype=torch.float32), states
 
-    def _seen(self, tokens: int, frames: int, draft: int) -> Tensor | None:
-        """(tokens, frames) which frames the tokens of a prefix and a draft see; None: all."""
+    def _seen(self, tokens: Tensor, frames: int, draft: int) -> Tensor | None:
+        """(n, frames) which frames the n tokens of a prefix and a draft see; None: all."""
         if self.lagging is None:
             return None
-        seen = self.lagging.visible(tokens, frames, self._embedding.device)
+        seen = self.lagging.visible(tokens, frames)
         seen[-1 - draft :] = True
         return seen
 
