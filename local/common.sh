@@ -23,7 +23,7 @@ decoding_options() { # $1: the splits; $2: the sweep; $3: files of findings
     option tests text "$1" "splits to decode"
     option decodings path "$2" "decoding configurations"
     option limits text "" "options that decode only a part of the splits, such as \"--limit 100\""
-    option findings text "$3" "files of the papers' findings to test (docs/findings.md)" more
+    option findings text "$3" "files of the papers' findings to test (local/findings/README.md)" more
     option seeds text "" "folders of experiments (--exp) of trainings with other seeds, for findings about training" more
 }
 

@@ -145,8 +145,8 @@ def render(recipes: tuple[str, ...], root: Path) -> None:
 def findings(files: tuple[Path, ...], runs: tuple[Path, ...], samples: int) -> None:
     """Test the findings of papers on finished runs.
 
-    Each holds or does not hold, is inconclusive, or can't be tested. The runs must be of one test set. docs/findings.md
-    says how a finding is declared and by what rule it is decided.
+    Each holds or does not hold, is inconclusive, or can't be tested. The runs must be of one test set.
+    local/findings/README.md says how a finding is declared and by what rule it is decided.
     """
     from findings import tested
     from findings.text import findings_page

@@ -1,4 +1,4 @@
-"""The verdict on a finding: holds, does not hold, or not decided. docs/findings.md states the rule for users.
+"""The verdict on a finding: holds, does not hold, or not decided. local/findings/README.md states the rule for users.
 
 The p-value of a finding is two-sided, of the hypothesis that the difference equals the margin: twice the share of the
 resamples on the rarer side of the margin. Several trainings are tested one by one, and the largest p counts: what is

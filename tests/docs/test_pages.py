@@ -75,7 +75,6 @@ NOT_RUN = {
     ("docs/huggingface.md", "simulst translate talk.wav --model cascade.yaml"): "it needs Apertium; the same",
     ("docs/huggingface.md", "simulst evaluate --data data/mcif"): "it needs the corpus; test_transcript.py does so",
     ("docs/huggingface.md", "simulst score exp/alone"): "the same",
-    ("docs/findings.md", "# mine.yaml"): "tests/local/findings/test_declared.py reads it",
     ("docs/clusters.md", "jobqueue:"): "a configuration of Dask's, for a Slurm cluster",
     ("docs/library.md", "pip install"): "it installs packages",
     ("docs/own_model.md", "pip install"): "the same; `install` below stands for it",

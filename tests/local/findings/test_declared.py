@@ -90,10 +90,10 @@ def test_a_users_own(tmp_path: Path) -> None:
 
 
 def test_the_documentations_own(tmp_path: Path) -> None:
-    [block] = pages.blocks("docs/findings.md", "yaml")
+    [block] = pages.blocks("local/findings/README.md", "yaml")
     [[finding]] = load_findings([write(tmp_path, block.text)]).values()
     assert finding.margin == 0.5 and finding.command == "./run.sh"
-    keys = " ".join(pages.inline("docs/findings.md")).split()
+    keys = " ".join(pages.inline("local/findings/README.md")).split()
     assert {field.name for field in fields(Finding)} <= set(keys)
     assert set(get_args(Kind)) <= set(keys)
 
