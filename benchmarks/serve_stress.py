@@ -47,7 +47,7 @@ from simulst.commands.main import entry
 entry()
 """
 HANGS = 90.0  # seconds after which a hostile client should have been left
-PLACES = 60
+PLACES = 200
 
 
 def noise(seconds: float, rate: int = SAMPLE_RATE) -> bytes:
@@ -216,6 +216,7 @@ class Server:
             while True:
                 writer.write(frame(message))
                 await writer.drain()
+                await asyncio.sleep(0.01)  # others of this program are to be served, too
         writer.transport.abort()
         return "closed"
 

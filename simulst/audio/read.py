@@ -178,7 +178,9 @@ class _Decoded:
             _check_rate(path, part.rate)
         if len({(part.rate, part.samples.shape[1]) for part in parts}) > 1:
             parts = [Part(SAMPLE_RATE, _resampled(_mixed(path, p.samples, p.rate), p.rate)[:, None]) for p in parts]
-        self.rate, self._samples = parts[0].rate, np.concatenate([part.samples for part in parts])
+        self.rate, self._samples = parts[0].rate, parts[0].samples  # not copied: there may be hours of them
+        if len(parts) > 1:
+            self._samples = np.concatenate([part.samples for part in parts])
         self.frames = len(self._samples)
 
     def read(self, first: int, last: int) -> np.ndarray:
