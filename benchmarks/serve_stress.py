@@ -41,7 +41,7 @@ PROGRAM = """
 import asyncio, gc, signal, sys
 def count(*_):
     tasks = sum(isinstance(one, asyncio.Task) and not one.done() for one in gc.get_objects())
-    print("tasks:", tasks, file=sys.stderr, flush=True)
+    print(f"tasks: {tasks};\\n", end="", file=sys.stderr, flush=True)
 signal.signal(signal.SIGUSR1, count)
 from simulst.commands.main import entry
 entry()
@@ -79,15 +79,15 @@ class Server:
 
     def figures(self) -> dict[str, float]:
         """What it holds."""
-        place, told = Path(f"/proc/{self.process.pid}"), self.log.count("tasks:")
+        place, told = Path(f"/proc/{self.process.pid}"), self.log.count(";\n")
         self.process.send_signal(signal.SIGUSR1)
-        while self.log.count("tasks:") == told:
+        while self.log.count(";\n") == told:
             time.sleep(0.01)
         return {
             "MiB": memory(place),
             "descriptors": len(list((place / "fd").iterdir())),
             "threads": len(list((place / "task").iterdir())),
-            "tasks": int(self.log.rpartition("tasks:")[2].split()[0]),
+            "tasks": int(self.log.rpartition("tasks:")[2].split(";")[0]),
             "files": len(list((self.folder / "temporary").iterdir())),
         }
 
@@ -529,10 +529,10 @@ async def main() -> None:
             await alone(server)
             await sessions(server, given.sessions)
             over = asyncio.Event()
-            _, *counts = await asyncio.gather(
+            found = await asyncio.gather(
                 attack(server, over), *(beside(server, over, i) for i in range(given.honest))
             )
-            print(f"beside them: {sum(counts)} sessions of {given.honest} honest clients, with the words as alone")
+            print(f"beside them: {sum(count or 0 for count in found)} sessions of {given.honest} honest clients, with the words as alone")
             await server.rest()
             print("afterwards:", shown(server.figures()))
             await term(server)
