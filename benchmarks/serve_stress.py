@@ -529,10 +529,9 @@ async def main() -> None:
             await alone(server)
             await sessions(server, given.sessions)
             over = asyncio.Event()
-            found = await asyncio.gather(
-                attack(server, over), *(beside(server, over, i) for i in range(given.honest))
-            )
-            print(f"beside them: {sum(count or 0 for count in found)} sessions of {given.honest} honest clients, with the words as alone")
+            found = await asyncio.gather(attack(server, over), *(beside(server, over, i) for i in range(given.honest)))
+            count = sum(count or 0 for count in found)
+            print(f"beside them: {count} sessions of {given.honest} honest clients, with the words as alone")
             await server.rest()
             print("afterwards:", shown(server.figures()))
             await term(server)
