@@ -254,4 +254,6 @@ async def _chunks(part: BodyPartReader, most: int) -> AsyncIterator[bytes]:
 
 
 def _too_much(most: int) -> Refusal:
+    if most <= FIELDS:
+        return Refusal(413, f"a form has at most {FIELDS >> 10} KiB beside its file; send less.")
     return Refusal(413, f"a file has at most {most >> 20} MiB here; send a smaller one, or a compressed one.")
