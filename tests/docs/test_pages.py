@@ -75,6 +75,7 @@ NOT_RUN = {
     ("docs/huggingface.md", "simulst translate talk.wav --model cascade.yaml"): "it needs Apertium; the same",
     ("docs/huggingface.md", "simulst evaluate --data data/mcif"): "it needs the corpus; test_transcript.py does so",
     ("docs/huggingface.md", "simulst score exp/alone"): "the same",
+    ("docs/decoding.md", "simulst translate talk.wav"): "it needs a Whisper of several languages; test_auto.py has one",
     ("docs/clusters.md", "jobqueue:"): "a configuration of Dask's, for a Slurm cluster",
     ("docs/library.md", "pip install"): "it installs packages",
     ("docs/own_model.md", "pip install"): "the same; `install` below stands for it",
