@@ -132,6 +132,20 @@ def load_audio(path: str | Path, start: float = 0.0, end: float | None = None) -
     return np.ascontiguousarray(mono, dtype=np.float32)
 
 
+def audio_in_parts(path: Path, seconds: float) -> Iterator[np.ndarray]:
+    """What `load_audio` reads of a whole file, sample for sample, about so many seconds at a time.
+
+    Raises SimulstError: as `load_audio`; before the part that is at fault.
+    """
+    with _opened(path) as file:
+        rate, total = file.rate, file.frames
+        resampler = soxr.ResampleStream(rate, SAMPLE_RATE, 1, dtype="float32")
+        for first in range(0, total, step := round(seconds * rate)):
+            last = min(first + step, total)
+            mono = _mixed(path, _channels(path, file, first, last), rate)
+            yield mono if rate == SAMPLE_RATE else resampler.resample_chunk(mono, last == total)
+
+
 def as_int16(samples: np.ndarray) -> np.ndarray:
     """Convert samples to 16-bit PCM and clip them at full scale: the inverse of `load_audio` for 16-bit files.
 

@@ -11,7 +11,7 @@ import resource
 import sys
 from pathlib import Path
 
-from simulst.audio.read import as_int16, load_audio, seconds_of
+from simulst.audio.read import as_int16, audio_in_parts, seconds_of
 from simulst.errors import SimulstError
 
 MEMORY = 4 << 30  # bytes; compressed files are decoded as a whole
@@ -46,11 +46,8 @@ def main(file: str, out: str, longest: str) -> None:
         if seconds > float(longest):
             raise SimulstError(f"{path}: lasts {seconds:.0f} s; give at most {float(longest):g} s.")
         with Path(out).open("wb") as opened:
-            begin = 0.0
-            while begin < seconds:
-                end = begin + PART if begin + PART < seconds else None
-                opened.write(as_int16(load_audio(path, begin, end)).astype("<i2").tobytes())
-                begin += PART
+            for samples in audio_in_parts(path, PART):
+                opened.write(as_int16(samples).astype("<i2").tobytes())
     except (SimulstError, MemoryError, OSError) as error:
         needs = "memory" if isinstance(error, MemoryError) else "room on the server's disk"
         told = str(error) if isinstance(error, SimulstError) else f"{path}: needs too much {needs}; give a shorter one."

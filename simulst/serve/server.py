@@ -27,6 +27,7 @@ from aiohttp import web
 
 from simulst.audio.name import recording_name, recordings_in
 from simulst.audio.read import as_int16, load_audio, seconds_of
+from simulst.audio.units import SAMPLE_RATE
 from simulst.errors import SimulstError
 from simulst.serve.channel import Channel, Mark
 from simulst.serve.client import ALIVE, Service, Speaker, answer_of_viewer
@@ -51,6 +52,7 @@ PAGES = (  # host: to which the page may connect; some browsers do not take 'sel
     "require-trusted-types-for 'script'"
 )
 PART = 30  # seconds of a recording in one answer
+AROUND = 1  # seconds around it that are read, too: a resampler hears what comes before and after
 OPENING = 10.0  # seconds in which a connection has to say what it wants
 STRANGER = 1.0  # seconds until a wrong key is refused
 REFUSALS = 100  # of which the log tells
@@ -209,13 +211,14 @@ class Site:
         """So many seconds of a recording, as integers of 16 bits, 16 kHz."""
         if number >= len(self.recordings) or part * PART >= self.recordings[number][1]:
             raise Refusal(404, "nothing here.")
-        path, begin = self.recordings[number][0], part * PART
-        end = begin + PART if begin + PART < self.recordings[number][1] else None
+        (path, seconds), begin = self.recordings[number], part * PART
+        first, last = max(0, begin - AROUND), begin + PART + AROUND
         try:
-            samples = await asyncio.to_thread(load_audio, path, begin, end)
+            samples = await asyncio.to_thread(load_audio, path, first, last if last < seconds else None)
         except SimulstError as error:
             logger.error("%s", error)
             raise Refusal(500, "the recording can't be read.") from error
+        samples = samples[(begin - first) * SAMPLE_RATE :][: PART * SAMPLE_RATE]
         return web.Response(body=as_int16(samples).astype("<i2").tobytes())
 
     def _is_ours(self, host: str) -> bool:

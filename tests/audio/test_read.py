@@ -7,6 +7,7 @@ import shutil
 import struct
 from fractions import Fraction
 from pathlib import Path
+from typing import Any
 
 import av
 import numpy as np
@@ -16,7 +17,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from simulst.audio.decode import _Track
-from simulst.audio.read import as_int16, load_audio, seconds_of, whole_seconds, write_wav
+from simulst.audio.read import as_int16, audio_in_parts, load_audio, seconds_of, whole_seconds, write_wav
 from simulst.audio.units import SAMPLE_RATE
 from simulst.errors import SimulstError
 
@@ -433,3 +434,14 @@ def test_a_full_disk(small_disk: Path) -> None:
     with pytest.raises(SimulstError, match=r"a\.wav: cannot be written .* run the same command again"):
         write_wav(small_disk / "a.wav", np.zeros(50_000, np.float32))
     assert [path.name for path in small_disk.iterdir()] == ["filler"]
+
+
+@settings(max_examples=15)
+@given(
+    st.sampled_from(["a.wav", "a.flac", "a.ogg", "a.mp3"]), st.sampled_from([8000, 16000, 44100]), st.floats(0.05, 0.9)
+)
+def test_a_file_in_parts_is_the_whole_file(tmp_path_factory: Any, name: str, rate: int, seconds: float) -> None:
+    """Sample for sample: also where it is resampled or decoded."""
+    path = tmp_path_factory.mktemp("parts") / name
+    soundfile.write(path, np.random.default_rng(0).normal(0, 0.1, (rate, 2)), rate)
+    np.testing.assert_array_equal(np.concatenate(list(audio_in_parts(path, seconds))), load_audio(path))

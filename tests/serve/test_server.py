@@ -874,7 +874,7 @@ def test_what_is_not_there(tmp_path: Path) -> None:
 
 def test_recordings(tmp_path: Path) -> None:
     """Their parts, joined, are what `simulst translate` reads."""
-    for name, seconds, rate in (("b.wav", 61.5, 16000), ("a.flac", 30.0, 8000)):
+    for name, seconds, rate in (("b.wav", 60.5, 44100), ("a.flac", 30.0, 8000)):
         soundfile.write(tmp_path / name, np.frombuffer(noise(seconds, rate), "<i2"), rate, subtype="PCM_16")
     (tmp_path / "notes.txt").write_text("no recording")
     (tmp_path / "broken.wav").write_bytes(b"RIFF")
