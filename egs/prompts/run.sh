@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Put a public offline model (Whisper base) online on real recordings: es, fr, it, ru to English.
-# Beside it: --recipe prompts/try, one recording; in prompts/extras: forms, paper_c, regimes, talks, terms.
+# Beside it: --recipe prompts/try, one recording; in prompts/extras: forms, low_lag, paper_c, regimes, talks, terms.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")"
 . ../../local/common.sh
