@@ -152,7 +152,7 @@ class Site:
             raise self._refusal(421, "Host", host, sentence)
         if _upgrades(request) or request.method not in ("GET", "HEAD"):
             seen = request.headers.get("X-Forwarded-Proto", request.scheme)  # by a proxy; browsers send none
-            here = f"{seen.partition(',')[0].strip().lower()}://{host[0]}"
+            here = f"{seen.partition(',')[0].strip().lower()}://{host[0]}".encode("ascii", "backslashreplace").decode()
             origins = request.headers.getall("Origin", [])
             if any(not _same_place(origin, here) for origin in origins):
                 sentence = f"pages of other servers may not connect; this is {here[:200]}."

@@ -149,7 +149,7 @@ def test_whole_stage(prepared: Path) -> None:
     assert "sky-0-0003\ten-de\tequal" in log and "sky-0-0007\ten\tunlike" in log and "sky-7-4270\tall\tno text" in log
     assert "en-fr\ttrain\t" in (out.parent / "output").read_text()
     assert "en-fr\ttrain\t" in (out / "counts.tsv").read_text() and (out / "accents.sv.tsv").is_file()
-    rows = [row for table in counts_tables(out) for row in table.rows if row[0] == "es-ru"]
+    rows = [row for table in counts_tables(out) for row in table["rows"] if row[0] == "es-ru"]
     words = [sum(len(line[side].split()) for line in texts["es-ru", "tst"]) for side in (0, 1)]
     assert (
         [len(row) for row in rows] == [5, 5] and rows[0][3] == "8 (0, 1)" and rows[1][3] == f"{words[0]} / {words[1]}"
