@@ -73,7 +73,7 @@ class Frames:
 
     pieces: ClassVar[list[int]] = []
 
-    def __init__(self, *_: Any) -> None:
+    def __init__(self, *_: Any, **__: Any) -> None:
         self.rows: list[int] = []
         self.with_ctc = False
 
@@ -82,7 +82,7 @@ class Frames:
         Frames.pieces.append(len(frames))
 
 
-def heard(search: Frames, prefix: Tokens, stop: Stopping | None = None) -> Steps[list[Hypothesis]]:
+def heard(search: Frames, prefix: Tokens, stop: Stopping | None = None, draft: Tokens = ()) -> Steps[list[Hypothesis]]:
     """Token n is in frames 4 n to 4 n + 3. Tokens whose frames have left the window can't be found any more."""
     if search.rows:
         first, last = search.rows[0], search.rows[-1]
