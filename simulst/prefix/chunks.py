@@ -19,6 +19,7 @@ from statistics import fmean
 from simulst.audio.units import FRAME_MS
 from simulst.data.datadir import Utterance, check_has, read_data_dir, text_file, write_data_dir
 from simulst.errors import SimulstError
+from simulst.files.ctm import read_ctm
 from simulst.files.folder import write_atomically, written_whole
 from simulst.files.lock import digest
 from simulst.files.table import read_table
@@ -111,7 +112,7 @@ def from_times(path: Path, texts: Mapping[str, str], target: str, links: Path | 
     links: a table of alignments in Pharaoh's format, such as `utt1 0-0 2-1`, source first. The CTM has the source's
         words then, and a word goes out once all were spoken that are linked to it.
     """
-    found, unit, spoken = {}, unit_of(target), read_ctm(path)
+    found, unit, spoken = {}, unit_of(target), read_ends(path)
     linked = {name: " ".join(f"{n}-{n}" for n in range(len(times))) for name, times in spoken.items()}
     if links is not None:
         linked = read_table(links, allow_empty=True)
@@ -135,21 +136,11 @@ def from_times(path: Path, texts: Mapping[str, str], target: str, links: Path | 
     return found
 
 
-def read_ctm(path: Path) -> dict[str, list[float]]:
-    """Utterance → the end of each of its words, in ms. A line: `<utterance> <channel> <start s> <length s> <word>`."""
-    try:
-        lines = path.read_text(encoding="utf-8").splitlines()
-    except (OSError, UnicodeDecodeError) as error:
-        raise SimulstError(f"{path}: cannot be read ({type(error).__name__}); give times of words (CTM).") from None
+def read_ends(path: Path) -> dict[str, list[float]]:
+    """Utterance → the end of each of its words in a CTM file, in ms. Raises SimulstError: as `read_ctm`."""
     found: dict[str, list[float]] = {}
-    for number, line in enumerate(lines, start=1):
-        try:
-            name, _, start, length, _, *_ = line.split()
-            found.setdefault(name, []).append((float(start) + float(length)) * 1000)
-        except ValueError:
-            raise SimulstError(
-                f"{path}, line {number}: '{line[:60]}' is not '<utterance> <channel> <start> <length> <word>'; fix it."
-            ) from None
+    for one in read_ctm(path):
+        found.setdefault(one.name, []).append(one.end * 1000)
     return found
 
 

@@ -13,13 +13,11 @@ import torch
 from tqdm import tqdm
 
 from simulst.audio.read import load_audio
-from simulst.calls import run_alone
 from simulst.data.datadir import read_data_dir
 from simulst.errors import SimulstError
 from simulst.files.folder import write_atomically
 from simulst.languages import unit_of
-from simulst.meter import Meter
-from simulst.models.espnet.encoding import open_encoding
+from simulst.models.espnet.encoding import encode_whole
 from simulst.models.espnet.model import ESPnet
 from simulst.models.espnet.vocabulary import BLANK, WORD_BEGIN
 from simulst.words import completed_by, split
@@ -34,10 +32,8 @@ def write_times(model: ESPnet, data: Path, out: Path, target: str) -> None:
         raise SimulstError(f"{model.path}: the model has no CTC layer for the translation; train with st_mtlalpha.")
     utterances, lines, aligned, unit = read_data_dir(data, target), list[str](), 0, unit_of(target)
     for utterance in tqdm(utterances, desc="times of words", unit="utt"):
-        encoding = open_encoding(model, Meter())
-        encoding.extend(load_audio(utterance.wav, utterance.start, utterance.end), final=True)
-        run_alone(encoding.encode())
-        log_probs = torch.cat([model.ctc(part.frames) for part in encoding.parts])
+        samples = load_audio(utterance.wav, utterance.start, utterance.end)
+        log_probs = torch.cat([model.ctc(frames) for frames in encode_whole(model, samples)])
         tokens = model.vocabulary.spell(utterance.reference)
         pieces = [model.vocabulary.tokens[token].replace(WORD_BEGIN, " ") for token in tokens]
         ends, words = completed_by(pieces, unit), split(utterance.reference.strip(), unit)

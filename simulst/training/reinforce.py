@@ -30,7 +30,6 @@ from torch import Tensor
 from tqdm import tqdm
 
 from simulst.audio.read import load_audio
-from simulst.calls import run_alone
 from simulst.data.datadir import Utterance, read_data_dir
 from simulst.errors import SimulstError
 from simulst.files.folder import digest_of_files, empty, save_atomically, write_atomically
@@ -41,8 +40,7 @@ from simulst.languages import unit_of
 from simulst.log.instance import Instance
 from simulst.measure.by_sacrebleu import bleu_for, chrf_for
 from simulst.measure.latency import instance_latency
-from simulst.meter import Meter
-from simulst.models.espnet.encoding import open_encoding
+from simulst.models.espnet.encoding import encode_whole
 from simulst.models.espnet.experiment import CONFIG, Experiment
 from simulst.models.espnet.loading import decoder_of, load
 from simulst.models.espnet.model import ESPnet
@@ -368,10 +366,8 @@ class _Training:
         return samples, instances
 
     def _frames(self, utterance: Utterance) -> Tensor:
-        encoding = open_encoding(self._model, Meter())
-        encoding.extend(load_audio(utterance.wav, utterance.start, utterance.end), final=True)
-        run_alone(encoding.encode())
-        return torch.cat([part.frames for part in encoding.parts]).clone()  # no tensor of inference
+        samples = load_audio(utterance.wav, utterance.start, utterance.end)
+        return torch.cat(encode_whole(self._model, samples)).clone()  # no tensor of inference
 
     def _check(
         self, rewards: Sequence[float], qualities: Sequence[float], instances: Sequence[Instance], number: int

@@ -19,7 +19,7 @@ from simulst.data.datadir import read_data_dir
 from simulst.errors import SimulstError
 from simulst.models import load_model
 from simulst.models.espnet.model import ESPnet
-from simulst.prefix.chunks import Aligned, Grid, from_prefixes, from_times, place, read_ctm, write_chunks
+from simulst.prefix.chunks import Aligned, Grid, from_prefixes, from_times, place, read_ends, write_chunks
 from simulst.prefix.times import best_frames, write_times
 
 TEXTS = {"a": "Das ist ein Haus.", "b": "Ja. Nein. Doch.", "c": "Gut."}
@@ -124,7 +124,7 @@ def test_a_model_finds_times(data: Path, tmp_path: Path) -> None:
     assert isinstance(model, ESPnet)
     (data / "text.tc.de").write_text("a Das Haus\nb Haus\nc \n")
     write_times(model, data, out, "de")
-    found = read_ctm(out)
+    found = read_ends(out)
     assert {name: len(times) for name, times in found.items()} == {"a": 2, "b": 1}
     assert all(0 < time <= SECONDS[name] * 1000 + 1 for name, times in found.items() for time in times)
     (data / "text.tc.de").write_text("a \nb \nc \n")
@@ -158,6 +158,10 @@ def test_bad_input(data: Path, tmp_path: Path) -> None:
             from_times(tmp_path / "t", TEXTS, "de", tmp_path / "l")
     (tmp_path / "t").write_text("a 1 x 0.5 w\n")
     with pytest.raises(SimulstError, match=r"line 1: .* is not '<utterance> <channel>"):
-        read_ctm(tmp_path / "t")
+        read_ends(tmp_path / "t")
+    for time in ("nan", "inf", "-9"):
+        (tmp_path / "t").write_text(f";; a comment\na 1 {time} 0.5 w\n")
+        with pytest.raises(SimulstError, match="line 2: no times"):
+            read_ends(tmp_path / "t")
     with pytest.raises(SimulstError, match="cannot be read"):
-        read_ctm(tmp_path / "none")
+        read_ends(tmp_path / "none")

@@ -6,7 +6,6 @@ So a translator and its policy can be measured alone. Only the audio's length co
 from __future__ import annotations
 
 import itertools
-import math
 import random
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -21,7 +20,7 @@ from simulst.audio.read import seconds_of
 from simulst.audio.units import SAMPLE_RATE
 from simulst.config import Decoding
 from simulst.errors import SimulstError
-from simulst.files.segments import lines_of
+from simulst.files.ctm import read_ctm
 from simulst.files.table import read_table
 from simulst.hypotheses import Found, Hypothesis, Tokens
 from simulst.languages import unit_of
@@ -229,21 +228,9 @@ def _seconds(path: Path) -> dict[str, float]:
 
 
 def _of_ctm(path: Path, unit: str) -> dict[str, list[Word]]:
-    """CTM, as NIST's scoring tools have it; lines that begin with ;; are comments."""
     found: dict[str, list[Word]] = {}
-    for number, line in enumerate(lines_of(path), start=1):
-        if not line.strip() or line.startswith(";;"):
-            continue
-        try:
-            name, _, begin, seconds, word = line.split()[:5]
-            end = float(begin) + float(seconds)
-            if not 0 <= end < math.inf:
-                raise ValueError
-        except ValueError:
-            raise SimulstError(
-                f"{path}, line {number}: no times; CTM has '<recording> <channel> <first second> <seconds> <word>'."
-            ) from None
-        found.setdefault(plain_name(name), []).extend(spread(word, float(begin), end, unit))
+    for name, begin, end, word in read_ctm(path):
+        found.setdefault(plain_name(name), []).extend(spread(word, begin, end, unit))
     if not found:
         raise SimulstError(f"{path}: has no words; give a CTM file or a data directory.")
     return in_order(found)

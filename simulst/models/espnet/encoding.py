@@ -320,6 +320,14 @@ def open_encoding(model: Parts, meter: Meter) -> Encoding:
     return BlockwiseEncoding(model, meter) if model.blockwise else FullContextEncoding(model, meter)
 
 
+def encode_whole(model: Parts, samples: np.ndarray) -> list[torch.Tensor]:
+    """The frames of a whole utterance, in one or several parts of (T, width). samples: (n,) float32."""
+    encoding = open_encoding(model, Meter())
+    encoding.extend(samples, final=True)
+    run_alone(encoding.encode())
+    return [part.frames for part in encoding.parts]
+
+
 def seconds_of_blocks(model: Parts, blocks: int) -> float:
     """The seconds that it takes to encode `blocks` blocks at once. A stream that shares the blocks is charged them.
 
