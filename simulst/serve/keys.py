@@ -57,12 +57,15 @@ def add_key(path: Path, name: str) -> str:
     """
     if not re.fullmatch(r"\S{1,100}", name):
         raise SimulstError(f"'{name}' is no name for a key; give one without spaces.")
-    if path.exists() and path.stat().st_size and name in Keys(path).names:
-        raise SimulstError(f"{path}: has a key of the name '{name}'; choose another, or remove its line.")
+    before = ""
+    if path.exists() and path.stat().st_size:
+        if name in Keys(path).names:
+            raise SimulstError(f"{path}: has a key of the name '{name}'; choose another, or remove its line.")
+        before = "" if path.read_text(encoding="utf-8").endswith("\n") else "\n"  # an editor may leave it out
     key = secrets.token_urlsafe(32)
     try:
         with open(os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600), "a", encoding="utf-8") as file:
-            file.write(f"{name} {_hash(key)}\n")
+            file.write(f"{before}{name} {_hash(key)}\n")
     except OSError as error:
         raise unwritable(path, error) from error
     return key

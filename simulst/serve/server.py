@@ -141,7 +141,6 @@ class Site:
         headers = {"WWW-Authenticate": "Bearer"} if status == 401 else {}
         if request.raw_path.startswith("/v1/"):
             return dressed(web.json_response(error_of(status, sentence), status=status, headers=headers))
-        sentence = sentence.encode(errors="replace").decode()  # it may have bytes of a header in it
         return dressed(web.Response(status=status, text=f"{sentence}\n", headers=headers))
 
     def _check(self, request: web.BaseRequest) -> None:

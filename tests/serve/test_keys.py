@@ -51,6 +51,14 @@ def test_a_key_is_printed_once(tmp_path: Path) -> None:
         assert result.exit_code and says in str(result.exception) + result.output
 
 
+def test_a_file_whose_last_line_has_no_end(tmp_path: Path) -> None:
+    path = tmp_path / "keys"
+    one = add_key(path, "one")
+    path.write_text(path.read_text().rstrip())
+    two = add_key(path, "two")
+    assert Keys(path).allow(one) and Keys(path).allow(two)
+
+
 HASH = "0" * 64
 
 
