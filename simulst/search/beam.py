@@ -291,7 +291,7 @@ class JointSearch:
     terms: get a bonus.
     alignment_heads: the heads that show at which frame a token begins, if the model names some.
     shown: the heads whose attention the decoder shows, at all steps; None: it shows all heads, at the last step.
-    words: the source word of each frame, counted from 0, if the source is a text.
+    words: the source word of each frame, counted from 0, if the source is a text; -1: a special token, of no word.
     wait: the wait token, which is not written once the source has ended; None: the model has none.
     end_times: the end time of each token of a hypothesis, in seconds of source; None: the model does not know.
     """
@@ -501,7 +501,9 @@ class AttendingView(View):
     def source_word(self, look: Look = PLAIN) -> int:
         if self.attention is None:
             return super().source_word(look)
-        return self.search.words[attended(self.search, self.attention, look)]
+        words = self.search.words
+        places = [place for place, word in enumerate(words) if word >= 0] or list(range(len(words)))
+        return words[places[attended(self.search, self.attention[..., places], look)]]
 
 
 class DraftView(AttendingView):

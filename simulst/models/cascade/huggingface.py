@@ -9,6 +9,7 @@ from typing import Any, Literal
 from simulst.calls import Steps, ask
 from simulst.errors import SimulstError
 from simulst.hypotheses import Beam, Hypothesis, Tokens
+from simulst.languages import unit_of
 from simulst.models.base import check_device
 from simulst.models.cascade.settings import beside
 from simulst.models.cascade.translators import MORE_TOKENS, TOKENS_PER_TOKEN, Opener, Past, Translation, Translator
@@ -21,6 +22,7 @@ from simulst.search import JointBeamSearch, SearchOptions
 from simulst.search.beam import JointSearch, joint_beam_search
 from simulst.search.loops import without_loops
 from simulst.session import Traits
+from simulst.words import split
 
 
 @dataclass(frozen=True)
@@ -88,7 +90,8 @@ class TextTranslation(Translation):
         self._parts, self._opening = parts, opening
         layers, heads = sizes_of(parts.model)
         usual = JointBeamSearch(beam=5, ctc_weight=0.0, max_length_ratio=TOKENS_PER_TOKEN)
-        self.traits = Traits(frozenset({Need.STEPS, Need.ATTENTION}), usual, layers=layers, heads=heads)
+        gives = frozenset({Need.STEPS, Need.ATTENTION, Need.SOURCE_WORDS})
+        self.traits = Traits(gives, usual, layers=layers, heads=heads)
         self._prompt: Tokens = parts.prompt(*opening.languages)
         self._front: Tokens = ()
         if parts.languages:
@@ -130,7 +133,10 @@ class TextTranslation(Translation):
         most = min(options.length_ratio * len(ids) + MORE_TOKENS, parts.positions - len(self._prompt))
         terms = parts.terms(self._opening.background, options, self._opening.target)
         bounded = replace(options, max_length_ratio=most / len(ids))
-        search = JointSearch(decoder, bounded, parts.eos, parts.eos, terms=terms, alignment_heads=parts.alignment_heads)
+        search = JointSearch(
+            decoder, bounded, parts.eos, parts.eos, terms=terms, alignment_heads=parts.alignment_heads,
+            words=self._words(ids, sentence),
+        )  # fmt: skip
         search.append(frames)
         return search
 
@@ -148,6 +154,18 @@ class TextTranslation(Translation):
                 "shorter (most_words)."
             )
         return ids
+
+    def _words(self, ids: list[int], sentence: str) -> list[int]:
+        """The word of each token of a sentence, counted from 0; -1: a special one, of no word, which <unk> is not."""
+        tokenizer, unit = self._parts.tokenizer, unit_of(self._opening.source)
+        special = {*tokenizer.all_special_ids, *self._front} - {tokenizer.unk_token_id}
+        most, words, read = len(split(sentence, unit)), list[int](), list[int]()
+        for token in ids:
+            read += [] if token in special else [token]
+            text = tokenizer.decode(read)
+            count = len(split(text, unit)) + text[-1:].isspace()  # a piece of nothing but a space begins a word
+            words.append(-1 if token in special else min(most, max(1, count)) - 1)
+        return words
 
     def seen(self, source: str, target: str) -> Seen:
         """See `Translation.seen`."""

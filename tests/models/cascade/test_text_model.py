@@ -1,11 +1,13 @@
 """Text models of transformers behind a recogniser, tiny and random."""
 
 import functools
+import itertools
 import json
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
+import fake
 import pytest
 import sentencepiece
 import speaker
@@ -20,11 +22,13 @@ from simulst.models.cascade.huggingface import HuggingFaceText
 from simulst.models.huggingface.architectures import Architecture
 from simulst.models.window import warn_of_full_context
 from simulst.opening import Opening
+from simulst.policy.stop import AlignAtt
 from simulst.search import JointBeamSearch
 from simulst.streams import open_stream
 
 GREEDY = JointBeamSearch(beam=1, ctc_weight=0.0, max_length_ratio=3.0)
 SENTENCE = "the cat sat on the mat"
+PAIRS = ((1, 0), (0, 1))
 GERMAN = ["die Katze sitzt auf der Matte und der Hund bei der Katze", "das Haus und der Garten Lichtstrahl"]
 KINDS = {
     "marian": ("en", "de"),
@@ -71,6 +75,31 @@ def test_greedy_search_is_the_librarys(kind: str, folders: dict[str, Path]) -> N
     assert best.tokens[: len(theirs)] == theirs and len(theirs) > 3
 
 
+@pytest.mark.usefixtures("unguarded")
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("sentence", [SENTENCE, "der Hund, ein Café ☃ the cat"])
+def test_where_the_search_ends(kind: str, sentence: str, folders: dict[str, Path]) -> None:
+    """Before the first token whose source word is not accessible, by a full pass of the library; <unk> is of a word."""
+    ours = translation(folders[kind], kind)
+    tokenizer, ids, words = ours._parts.tokenizer, ours._ids(sentence), sentence.split()
+    special = set(tokenizer.all_special_tokens) - {"<unk>"} | set(BEFORE.get(kind, ()))
+    pieces = tokenizer.convert_ids_to_tokens(ids)
+    spoken = [place for place, piece in enumerate(pieces) if piece not in special]
+    word = {place: "".join(pieces[first] for first in spoken if first <= place).count("▁") - 1 for place in spoken}
+    assert len(spoken) < len(ids) and sorted(set(word.values())) == list(range(len(words)))
+    [whole] = speaker.searched(ours, sentence, (), GREEDY, None)
+    eager = transformers.AutoModelForSeq2SeqLM.from_pretrained(folders[kind], attn_implementation="eager").eval()
+    with torch.inference_mode():
+        given = torch.tensor([[*ours._prompt, *whole.tokens]])
+        seen = eager(input_ids=torch.tensor([ids]), decoder_input_ids=given, output_attentions=True).cross_attentions
+    rows = torch.stack([seen[layer][0, head] for layer, head in PAIRS]).mean(0)[len(ours._prompt) - 1 :]
+    attended = [word[spoken[place]] for place in rows[:, spoken].argmax(-1).tolist()]
+    for final, last in itertools.product(range(len(words) + 1), (0, 1)):
+        kept = next((n for n, one in enumerate(attended) if one > final - 1 - last), len(whole.tokens))
+        stop = fake.opened(AlignAtt(words=last, pairs=PAIRS), layers=2, heads=2, source_words=lambda n=final: n)
+        assert speaker.searched(ours, sentence, (), GREEDY, stop)[0].tokens == whole.tokens[:kept]
+
+
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_translation_goes_on_from_its_beginning(kind: str, folders: dict[str, Path]) -> None:
     """Whether the sentence is new, or was translated before from another beginning."""
@@ -88,8 +117,9 @@ def test_a_translation_goes_on_from_its_beginning(kind: str, folders: dict[str, 
         {"commit": {"type": "local_agreement", "n": 2}},
         {"commit": {"type": "hold", "n": 2}},
         {"commit": {"type": "all"}, "stop": {"type": "align_att", "frames": 2}},
+        {"commit": {"type": "all"}, "stop": {"type": "align_att", "words": 1}},
     ],
-    ids=("agreement", "hold", "align_att"),
+    ids=("agreement", "hold", "align_att", "words"),
 )
 def test_policies(policy: dict[str, Any], folders: dict[str, Path], tmp_path: Path) -> None:
     say = "The cat sat. On the mat it sat and the dog"
