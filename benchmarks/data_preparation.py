@@ -28,8 +28,9 @@ from simulst.machine.processor import processor
 RUN = """
 import json, re, sys, time
 from pathlib import Path
-from simulst.data.must_c import prepare_must_c
-from simulst.data.tsv import Columns, prepare_tsv
+sys.path.append(sys.argv[3])
+from corpora.must_c import prepare_must_c
+from corpora.tsv import Columns, prepare_tsv
 kind, root = sys.argv[1], Path(sys.argv[2])
 peak = lambda: int(re.search(r"VmHWM:\\s+(\\d+)", Path("/proc/self/status").read_text())[1]) / 1024
 before = peak()
@@ -94,7 +95,7 @@ def main() -> None:
         make(root, arguments.segments, arguments.per_talk)
         environment = {**os.environ, "PYTHONPATH": str(Path(__file__).resolve().parent.parent)}
         for kind in ("must_c", "tsv"):
-            command = [sys.executable, "-c", RUN, kind, folder]
+            command = [sys.executable, "-c", RUN, kind, folder, str(Path(__file__).parents[1] / "local")]
             output = subprocess.run(command, check=True, capture_output=True, text=True, env=environment).stdout
             summary[kind] = result = json.loads(output)
             print(

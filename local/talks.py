@@ -19,13 +19,13 @@ from typing import Literal, get_args
 import click
 import numpy as np
 
+from corpora.recordings import Placed, grouped, write_recording
 from gaps import KINDS, gap
 from simulst.audio.name import recording_name
 from simulst.audio.read import load_audio, seconds_of
 from simulst.audio.units import SAMPLE_RATE
 from simulst.commands.common import PATH, force_option, run_command, source_lang_option, target_lang_option
 from simulst.data.datadir import Utterance, check_has, read_data_dir, text_file, write_data_dir
-from simulst.data.recordings import Placed, grouped, write_recording
 from simulst.errors import SimulstError
 from simulst.files.folder import written_whole
 from simulst.files.lock import digest

@@ -62,9 +62,9 @@ segment_audio() {
         if [ "$set" != "$pairs" ]; then
             also=()
             if [ $split = train ]; then for folder in ${others:-}; do also+=(--also "$folder"); done; fi
-            simulst data combine --data "$data" --split $split --out "$dirs/$split" "${also[@]}" $redo $pairs
+            python ../../local/prepare_data.py combine --data "$data" --split $split --out "$dirs/$split" "${also[@]}" $redo $pairs
         fi
-        simulst data dump --data "$dirs/$split" --out "$dump/$split" --texts "tc.$target lc.rm.$source" $redo \
+        python ../../local/prepare_data.py dump --data "$dirs/$split" --out "$dump/$split" --texts "tc.$target lc.rm.$source" $redo \
             --speeds "$([ $split = train ] && echo "$speeds" || echo 1.0)"
     done
 }

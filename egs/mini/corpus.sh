@@ -35,5 +35,5 @@ stage_data() {
     step "corpus and data directories"
     python local/make_mini.py --out "$data/corpus" --pairs "$pair" --jobs "$jobs" --style "$style" --train "$train" --dev "$dev" \
         --tst-common "$test" --tst-he "$he" $redo
-    simulst data must-c --root "$data/corpus" --pairs "$pair" --out "$data"
+    python ../../local/prepare_data.py must-c --root "$data/corpus" --pairs "$pair" --out "$data"
 }

@@ -8,6 +8,6 @@ stage data "data directories"
 
 stage_data() {
     step "data directories"
-    simulst data must-c --root "$root" --pairs "$pairs" --splits "train dev $tests" --out "$data" --on-error "$on_error" \
+    python ../../local/prepare_data.py must-c --root "$root" --pairs "$pairs" --splits "train dev $tests" --out "$data" --on-error "$on_error" \
         $([ "$version" = any ] || echo --version "$version")
 }

@@ -17,7 +17,7 @@ stage_data() { make_corpus "$data"; }
 make_corpus() { # in the folder $1
     step "recordings, texts and data directories"
     python local/prepare_voices.py --downloads "$downloads" --out "$1/corpus" $redo
-    simulst data must-c --root "$1/corpus" --out "$1" --splits "train dev tst tst-other" \
+    python ../../local/prepare_data.py must-c --root "$1/corpus" --out "$1" --splits "train dev tst tst-other" \
         --pairs "en-de en-es en-fr en-it en-pt en-ru en-sv es-de es-en es-fr es-it es-ru"
 }
 

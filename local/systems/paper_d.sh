@@ -119,7 +119,7 @@ fine_tune() {
         simulst prefix pairs --data "$dirs/$split" --prefixes "$prefix/$split/prefixes.jsonl" --target-lang "$target" \
             --out "$pairs_of/$split" --tokens "$shared_tokens" $([ "$ratio" = all ] || echo --max-ratio "$ratio") \
             $($with_whole && echo --whole) $redo
-        simulst data dump --data "$pairs_of/$split" --out "$pairs_of/dump/$split" --texts "tc.$target" $redo
+        python ../../local/prepare_data.py dump --data "$pairs_of/$split" --out "$pairs_of/dump/$split" --texts "tc.$target" $redo
     done
     espnet "$prefix/$1" "$prefix_config" --text "tc.$target" --train "$pairs_of/dump/train" --valid "$pairs_of/dump/dev" \
         --tokens "$shared_tokens" --source-tokens "$shared_source_tokens" --model "$out/offline/chosen.pth" \

@@ -48,7 +48,7 @@ stage_train() {
         fi
         simulst prefix chunks --data "$dirs/$split" --times "$wait/$split.ctm" --target-lang "$target" \
             --first-ms "$first_ms" --ms "$chunk_ms" --lags "$lags" --out "$wait/$split" $redo
-        simulst data dump --data "$wait/$split" --out "$wait/dump/$split" --texts "tc.$target" $redo
+        python ../../local/prepare_data.py dump --data "$wait/$split" --out "$wait/dump/$split" --texts "tc.$target" $redo
     done
     step "tokens"
     simulst train extend "$own/tokens" --model "$out/st/chosen.pth" "${symbols[@]}" --out "$wait/tokens" $redo

@@ -11,7 +11,6 @@ import click
 from simulst import __version__
 from simulst.commands import (
     bench,
-    data,
     decode,
     handover,
     models,
@@ -34,7 +33,7 @@ SECTIONS = {
         report.report,
         report.choose,
     ),
-    "Prepare and train": (data.data, train.train, prefix.prefix, models.models),
+    "Prepare and train": (train.train, prefix.prefix, models.models),
     "Hand over to other programs": (handover.export, handover.simulstream, handover.pack, handover.verify),
 }
 

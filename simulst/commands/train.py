@@ -57,8 +57,8 @@ training_options = together(
         "--task", type=click.Choice(["st", "asr"]), default="st", show_default=True, help="Translation or recognition."
     ),
     click.option("--config", required=True, type=PATH, help="ESPnet's training configuration."),
-    click.option("--train", "train_dir", required=True, type=PATH, help="Training data (data dump)."),
-    click.option("--valid", "valid_dir", required=True, type=PATH, help="Development data (data dump)."),
+    click.option("--train", "train_dir", required=True, type=PATH, help="Training data (local/prepare_data.py dump)."),
+    click.option("--valid", "valid_dir", required=True, type=PATH, help="Development data (the same)."),
     click.option("--text", required=True, help="Language of the target's text file, such as tc.de."),
     click.option("--tokens", required=True, type=PATH, help="Target tokens (train tokens)."),
     click.option("--source-text", help="Language of the source's text file, such as lc.rm.en."),

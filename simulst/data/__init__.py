@@ -1,1 +1,1 @@
-"""Audio files, data directories, and the corpora that data directories are made from."""
+"""Data directories, and what is known of their recordings."""

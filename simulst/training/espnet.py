@@ -38,8 +38,8 @@ class Training:
 
     task: `asr`, or `st`, which needs source_text and source_tokens.
     config: ESPnet's training configuration.
-    train: folder of training data that `dump_audio` wrote.
-    valid: folder of development data that `dump_audio` wrote.
+    train: folder of training data, as local/prepare_data.py dump writes it.
+    valid: the same of development data.
     text: language of the target's text files, such as tc.de.
     tokens: folder of target tokens that `train_tokens` wrote.
     source_text: language of the source's text files, such as lc.rm.en.

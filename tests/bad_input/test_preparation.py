@@ -8,7 +8,7 @@ from cases import ROOT, Case, Change, Check, all_of, cut, removed, replaced, tab
 
 YAML, DE = "corpus/en-de/data/dev/txt/dev.yaml", "corpus/en-de/data/dev/txt/dev.de"
 MUST_C = table(
-    "simulst data must-c --root corpus --out prepared --splits 'train dev'",
+    "local/prepare_data.py must-c --root corpus --out prepared --splits 'train dev'",
     ("--root nowhere", "nowhere: no such folder; --root is the folder that holds en-de/data"),
     ("--root corpus/en-de", "corpus/en-de: no language pair 'en-de'; it has none. Give the --root"),
     ("--pairs en-fr", "corpus: no language pair 'en-fr'; it has en-de"),
@@ -56,7 +56,7 @@ MUST_C = table(
     ("--out la2.yaml", "la2.yaml", lambda: None),
 )
 TSV = table(
-    "simulst data tsv --pair en-de --out prepared",
+    "local/prepare_data.py tsv --pair en-de --out prepared",
     ("", "Missing argument 'SPLIT=TSV...'", lambda: None, 2),
     ("table.tsv", "'table.tsv': give SPLIT=TSV"),
     ("train=table.tsv train=table.tsv", "each split once"),
@@ -147,7 +147,7 @@ IWSLT = table(
     ("", "prepared: is there already, without made_of.json", written("prepared/mine.txt", "mine")),
 )
 PAIRS = table(
-    "simulst data combine --data corpora --split train --out both",
+    "local/prepare_data.py combine --data corpora --split train --out both",
     ("", "Missing argument 'PAIRS...'", lambda: None, 2),
     ("en-de", "pairs en-de: one pair of one corpus; give more pairs, or another corpus by --also"),
     ("en-de fr-de", "pairs en-de fr-de: give different pairs with the same source"),

@@ -6,7 +6,7 @@ import pytest
 from cases import Case, Change, Check, all_of, audio, cut, removed, replaced, table, written
 
 DUMP = table(
-    "simulst data dump --data data --out dump --texts 'en lc.rm.en'",
+    "local/prepare_data.py dump --data data --out dump --texts 'en lc.rm.en'",
     ("--texts ''", "'--texts': give at least one word", lambda: None, 2),
     ("--texts fr", "data: no text in language 'fr'; it has de, en"),
     ("--speeds fast", "'--speeds': 'fast'", lambda: None, 2),

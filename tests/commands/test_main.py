@@ -12,10 +12,7 @@ import click
 import pytest
 from click.testing import CliRunner
 
-from simulst.commands import data, main, models, prefix, train
-from simulst.data.corpus import Choice
-from simulst.data.must_c import SPLITS
-from simulst.data.tsv import Columns
+from simulst.commands import main, models, prefix, train
 from simulst.prefix.training import Options
 from simulst.training.tokens import KINDS
 
@@ -71,15 +68,8 @@ def test_what_stands_in_commands_is_what_the_library_has() -> None:
     """Commands have copies of these, as the library's modules take seconds to import."""
     from simulst.models.huggingface.to_ctranslate2 import QUANTIZATIONS
 
-    copies = (data.SPLITS, models.QUANTIZATIONS, train.KINDS)
-    assert copies == (SPLITS, QUANTIZATIONS, KINDS)
-    assert {name: default for name, default, _ in data.COLUMNS} == asdict(Columns())
-    defaults = {option.name: option.default for option in data.must_c.params}
-    choice = Choice()
-    assert (defaults["min_seconds"], defaults["max_seconds"]) == choice.seconds
-    assert defaults["training"] == " ".join(choice.training)
-    for name in ("on_error", "max_ratio", "punctuation"):
-        assert defaults[name] == getattr(choice, name)
+    copies = (models.QUANTIZATIONS, train.KINDS)
+    assert copies == (QUANTIZATIONS, KINDS)
     defaults = {option.name: option.default for option in prefix.predictor.params}
     options = asdict(Options())
     for name, value in {**options.pop("sizes"), **options}.items():

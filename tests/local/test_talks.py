@@ -14,10 +14,10 @@ import soundfile
 import yaml
 
 import talks
+from corpora.recordings import grouped
 from gaps import KINDS, MUSIC, NOISE, gap
 from simulst.audio.read import load_audio
 from simulst.data.datadir import read_data_dir, write_data_dir
-from simulst.data.recordings import grouped
 from simulst.errors import SimulstError
 from simulst.files.table import read_table
 from simulst.measure.segmentation import read_segmentation

@@ -379,7 +379,7 @@ def test_must_c_has_what_the_papers_have(noted: Path) -> None:
         assert f"--set ratio={'1.6' if pair == 'en-pt' else 'null'}" in lines("/paper_b", pair, "--only", "decode")[0]
     for pair, dropout, last, waits in (("en-de", False, False, 10), ("en-ja", True, True, 13)):
         found = lines("/paper_d", pair, "--stage", "audio", "--stop-stage", "decode", "--ratios", "none")
-        assert all("--speeds 1.0" in line for line in found if "data dump" in line and "/pairs/" not in line)
+        assert all("--speeds 1.0" in line for line in found if "prepare_data.py dump" in line and "/pairs/" not in line)
         trained = [line for line in found if "train espnet" in line]
         assert "--task asr" in trained[0] and len(trained) == 3 + waits
         others = [trained[1], *trained[3:]]  # the offline model, and those for wait-k; not the one of prefix pairs

@@ -12,9 +12,9 @@ import torch
 import warm
 import yaml
 
+from corpora.dump import dump_audio
 from simulst.data.datadir import write_data_dir
 from simulst.errors import SimulstError
-from simulst.training.dump import dump_audio
 from simulst.training.espnet import Machines, Training, train
 from simulst.training.tokens import train_tokens
 

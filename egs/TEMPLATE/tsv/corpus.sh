@@ -7,7 +7,7 @@ tsv_options=
 
 option tables text "$tables" "the table of each split: train, dev, and all of --tests"
 option audio path "$audio" "folder that the tables' file names begin in"
-option tsv_options text "$tsv_options" "options of simulst data tsv, such as \"--speaker-column client_id\""
+option tsv_options text "$tsv_options" "options of local/prepare_data.py tsv, such as \"--speaker-column client_id\""
 stage data "data directories"
 
 corpus_defaults() {
@@ -17,5 +17,5 @@ corpus_defaults() {
 
 stage_data() {
     step "data directories"
-    simulst data tsv $tables --pair "$pairs" --audio "$audio" --out "$data" $tsv_options
+    python ../../local/prepare_data.py tsv $tables --pair "$pairs" --audio "$audio" --out "$data" $tsv_options
 }

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Sequence
 from fractions import Fraction
 from pathlib import Path
@@ -11,12 +12,14 @@ import av
 import click
 import numpy as np
 
+sys.path.append(str(Path(__file__).resolve().parents[3] / "local"))  # what recipes share
+
+from corpora.recordings import Placed, grouped, write_recording
 from prepare_iwslt import LISTING
 from simulst.audio.read import as_int16, load_audio
 from simulst.audio.units import SAMPLE_RATE
 from simulst.commands.common import PATH, force_option, run_command, source_lang_option, target_lang_option
 from simulst.data.datadir import Utterance, read_data_dir, text_file
-from simulst.data.recordings import Placed, grouped, write_recording
 from simulst.files.folder import write_atomically, written_whole
 from simulst.files.lock import digest
 from simulst.files.table import read_table

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 
+from corpora.text import has_words
 from lines import Line, bare
 from name_code import UNKNOWN
-from simulst.data.text import has_words
 
 SHORTEST = 0.3  # seconds
 

@@ -9,8 +9,8 @@ from dataclasses import dataclass
 import numpy as np
 import soxr
 
+from corpora.text import one_line
 from simulst.audio.units import SAMPLE_RATE
-from simulst.data.text import one_line
 from simulst.measure.spoken import lower_without_punctuation
 
 RATE = 11025

@@ -7,9 +7,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from corpora.recordings import grouped, write_recording
 from lines import Line, samples
 from simulst.audio.units import SAMPLE_RATE
-from simulst.data.recordings import grouped, write_recording
 from splits import scenes
 
 USUAL = 600.0  # seconds of a recording

@@ -22,10 +22,10 @@ import debian
 import prepare_voices as corpus
 import sources
 import splits
+from corpora.must_c import prepare_must_c
 from lines import samples
 from prepare_voices import all_pairs, counts_tables, prepare_voices
 from simulst.data.datadir import read_data_dir
-from simulst.data.must_c import prepare_must_c
 from simulst.errors import SimulstError
 
 SYLLABLES = [a + b for a in "bdfgklmnprst" for b in "aeiou"]

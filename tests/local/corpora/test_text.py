@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from sacremoses import MosesPunctNormalizer
 
-from simulst.data.text import has_words, length, normalise, one_line, without_events
+from corpora.text import has_words, length, normalise, one_line, without_events
 from simulst.measure.spoken import lower_without_punctuation
 
 TEXT = st.text(st.sampled_from("ab Ä é。，！(（)）[]【】♪.,!?:'\"“”«»-—…\u00a0\u3000\u0301拍手笑"), max_size=30)

@@ -14,8 +14,8 @@ import soundfile
 from hypothesis import given
 from hypothesis import strategies as st
 
-from simulst.data import corpus
-from simulst.data.corpus import Choice, Log, Segment, Split, prepare, span
+from corpora import corpus
+from corpora.corpus import Choice, Log, Segment, Split, prepare, span
 from simulst.errors import SimulstError
 from simulst.files.table import read_table
 

@@ -14,12 +14,13 @@ import soundfile
 from hypothesis import given
 from hypothesis import strategies as st
 
+import prepare_data
+from corpora.corpus import Choice
+from corpora.must_c import prepare_must_c
+from corpora.tsv import Columns, _name, prepare_tsv
 from make_mini import make_mini
 from simulst.audio.read import load_audio
-from simulst.data.corpus import Choice
 from simulst.data.datadir import read_data_dir
-from simulst.data.must_c import prepare_must_c
-from simulst.data.tsv import Columns, _name, prepare_tsv
 from simulst.errors import SimulstError
 from simulst.files.table import read_table
 
@@ -249,7 +250,7 @@ def test_two_files_whose_names_look_alike(corpus: Corpus) -> None:
 
 
 def test_the_command(corpus: Corpus) -> None:
-    command = [sys.executable, "-m", "simulst", "data", "tsv", "--pair", "de-en", "--out", str(corpus.out)]
+    command = [sys.executable, prepare_data.__file__, "tsv", "--pair", "de-en", "--out", str(corpus.out)]
     command += ["--audio", str(corpus.root / "clips"), "--speaker-column", "client_id"]
     done = subprocess.run([*command, f"dev={corpus.path}"], capture_output=True, text=True, check=False)
     assert done.returncode == 0 and done.stdout.startswith("de-en, segments:"), done.stderr

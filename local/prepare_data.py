@@ -1,47 +1,41 @@
-"""`simulst data`: write data directories, and what is made of them."""
+"""Write data directories from corpora, and combine or convert them.
+
+python local/prepare_data.py must-c --root CORPORA --pairs en-de --out data
+python local/prepare_data.py tsv --pair de-en --out data train=train.tsv dev=dev.tsv
+"""
 
 from __future__ import annotations
 
 import functools
 from collections.abc import Callable
+from dataclasses import fields
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 
-from simulst.commands.common import (
-    PATH,
-    Group,
-    Numbers,
-    Words,
-    force_option,
-    named_files,
-    together,
-)
+from corpora.combine import combine_pairs
+from corpora.corpus import Choice, report
+from corpora.must_c import SPLITS, check_version, prepare_must_c
+from corpora.tsv import Columns, prepare_tsv
+from simulst.commands.common import PATH, Group, Numbers, Words, force_option, named_files, run_command, together
 
-if TYPE_CHECKING:
-    from simulst.data.corpus import Choice
-
-SPLITS = ("train", "dev", "tst-COMMON", "tst-HE")
-COLUMNS = (
-    ("audio", "path", "audio file, relative to --audio"),
-    ("source", "sentence", "transcript"),
-    ("target", "translation", "translation"),
-    ("speaker", None, "speaker; without it, each utterance has its own speaker"),
-    (
-        "start",
-        None,
-        "where the utterance begins in its file, in seconds; without it, an utterance is a whole file",
-    ),
-    ("end", None, "where the utterance ends, in seconds; with --start-column, give this or --duration-column"),
-    ("duration", None, "length of the utterance, in seconds"),
-    ("split", None, "name of the split; with it, one table may hold several splits"),
-)
-"""Of a table: name in `simulst.data.tsv.Columns`, default, and what it holds."""
+HOLDS = {
+    "audio": "audio file, relative to --audio",
+    "source": "transcript",
+    "target": "translation",
+    "speaker": "speaker; without it, each utterance has its own speaker",
+    "start": "where the utterance begins in its file, in seconds; without it, an utterance is a whole file",
+    "end": "where the utterance ends, in seconds; with --start-column, give this or --duration-column",
+    "duration": "length of the utterance, in seconds",
+    "split": "name of the split; with it, one table may hold several splits",
+}
+"""What the columns of a table hold, by their names in `Columns`."""
+USUAL = Choice()
 
 
 @click.group(cls=Group)
-def data() -> None:
+def main() -> None:
     """Write data directories, and combine or convert them."""
 
 
@@ -61,24 +55,22 @@ def choice_options(command: Callable[..., None]) -> Callable[..., None]:
         punctuation: str,
         **others: object,
     ) -> None:
-        from simulst.data.corpus import Choice
-
         seconds = (min_seconds, max_seconds)
         command(choice=Choice(on_error, seconds, max_ratio, punctuation, tuple(training.split())), **others)
 
     options = (
-        ("--on-error", click.Choice(["drop", "stop"]), "drop", "Drop (and count) a faulty segment, or stop."),
-        ("--training", str, "train", "Training splits, which are normalised and filtered."),
-        ("--min-seconds", float, 0.2, "Shortest training segment."),
-        ("--max-seconds", float, 30.0, "Longest training segment."),
-        ("--max-ratio", float, 3.0, "Limit of target to source length, relative to the median; inf: no limit."),
-        ("--punctuation", click.Choice(["moses", "keep"]), "moses", "Punctuation of training text."),
+        ("--on-error", click.Choice(["drop", "stop"]), USUAL.on_error, "Drop (and count) a faulty segment, or stop."),
+        ("--training", str, " ".join(USUAL.training), "Training splits, which are normalised and filtered."),
+        ("--min-seconds", float, USUAL.seconds[0], "Shortest training segment."),
+        ("--max-seconds", float, USUAL.seconds[1], "Longest training segment."),
+        ("--max-ratio", float, USUAL.max_ratio, "Limit of the ratio of lengths, relative to the median; inf: none."),
+        ("--punctuation", click.Choice(["moses", "keep"]), USUAL.punctuation, "Punctuation of training text."),
     )
     made = (click.option(name, type=kind, default=usual, show_default=True, help=h) for name, kind, usual, h in options)
     return together(*made)(with_choice)
 
 
-@data.command("must-c")
+@main.command("must-c")
 @click.option("--root", required=True, type=PATH, help="Folder that holds <pair>/data/<split>.")
 @click.option("--out", required=True, type=PATH, help="Folder for the data directories <pair>/<split>.")
 @click.option("--pairs", type=Words(), default="en-de", show_default=True, help="Language pairs, with spaces between.")
@@ -91,9 +83,6 @@ def must_c(
     root: Path, out: Path, pairs: tuple[str, ...], splits: tuple[str, ...], version: str | None, choice: Choice
 ) -> None:
     """Write data directories from a corpus in MuST-C's layout."""
-    from simulst.data.corpus import report
-    from simulst.data.must_c import check_version, prepare_must_c
-
     for pair in pairs:
         found = check_version(root, pair, splits, version or "")
         counts = prepare_must_c(root, out, pair, splits, choice)
@@ -103,14 +92,18 @@ def must_c(
 column_options = together(
     *(
         click.option(
-            f"--{name}-column", metavar="NAME", default=default, show_default=bool(default), help=f"Column: {holds}."
+            f"--{column.name}-column",
+            metavar="NAME",
+            default=column.default,
+            show_default=bool(column.default),
+            help=f"Column: {HOLDS[column.name]}.",
         )
-        for name, default, holds in COLUMNS
+        for column in fields(Columns)
     )
 )
 
 
-@data.command()
+@main.command()
 @click.argument("tables", nargs=-1, required=True, metavar="SPLIT=TSV...")
 @click.option("--pair", required=True, help="Language pair as source-target, such as de-en.")
 @click.option("--out", required=True, type=PATH, help="Folder for the data directories <pair>/<split>.")
@@ -123,12 +116,9 @@ def tsv(tables: tuple[str, ...], pair: str, out: Path, audio: Path | None, choic
     CoVoST and Common Voice are such corpora:
 
     \b
-        simulst data tsv --pair de-en --out data --audio de/clips \\
+        python local/prepare_data.py tsv --pair de-en --out data --audio de/clips \\
             train=covost_v2.de_en.train.tsv dev=covost_v2.de_en.dev.tsv tst-COMMON=covost_v2.de_en.test.tsv
     """
-    from simulst.data.corpus import report
-    from simulst.data.tsv import Columns, prepare_tsv
-
     files = named_files(tables, "'{value}': give SPLIT=TSV, each split once, such as train=train.tsv.")
     names = Columns(**{name.removesuffix("_column"): column for name, column in columns.items()})
     print(f"{pair}, segments:\n{report(out, pair, prepare_tsv(files, out, pair, names, audio, choice))}")
@@ -137,7 +127,7 @@ def tsv(tables: tuple[str, ...], pair: str, out: Path, audio: Path | None, choic
 # ---- from data directories ----
 
 
-@data.command()
+@main.command()
 @click.argument("pairs", nargs=-1, required=True)
 @click.option("--data", required=True, type=PATH, help="Folder that holds <pair>/<split>.")
 @click.option("--split", required=True, help="Split to combine, such as train.")
@@ -146,12 +136,10 @@ def tsv(tables: tuple[str, ...], pair: str, out: Path, audio: Path | None, choic
 @force_option("Write the data directory again.")
 def combine(pairs: tuple[str, ...], data: Path, split: str, out: Path, also: tuple[Path, ...], force: bool) -> None:
     """Combine language pairs for a multilingual model, or corpora."""
-    from simulst.data.combine import combine_pairs
-
     combine_pairs(data, pairs, split, out, force, also)
 
 
-@data.command()
+@main.command()
 @click.option("--data", required=True, type=PATH, help="Data directory.")
 @click.option("--out", required=True, type=PATH, help="Folder for the audio and the texts.")
 @click.option("--texts", required=True, type=Words(), help="Languages of the text files, such as 'tc.de lc.rm.en'.")
@@ -162,6 +150,10 @@ def dump(data: Path, out: Path, texts: tuple[str, ...], speeds: tuple[float, ...
 
     Copies at other speeds are more training data.
     """
-    from simulst.training.dump import dump_audio
+    from corpora.dump import dump_audio  # it needs kaldiio
 
     dump_audio(data, out, texts, speeds, force)
+
+
+if __name__ == "__main__":
+    run_command(main)

@@ -17,8 +17,8 @@ from pathlib import Path
 
 from tqdm import tqdm
 
-from simulst.data.corpus import Choice, Log, Segment, Split, prepare, span
-from simulst.data.text import has_words, one_line
+from corpora.corpus import Choice, Log, Segment, Split, prepare, span
+from corpora.text import has_words, one_line
 from simulst.errors import SimulstError
 from simulst.files.segments import lines_of, read_segments, unreadable
 

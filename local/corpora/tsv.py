@@ -19,8 +19,8 @@ from pathlib import Path
 
 from tqdm import tqdm
 
-from simulst.data.corpus import Choice, Log, Segment, Split, prepare, span
-from simulst.data.text import has_words, one_line
+from corpora.corpus import Choice, Log, Segment, Split, prepare, span
+from corpora.text import has_words, one_line
 from simulst.errors import SimulstError
 
 LONGEST_NAME = 48

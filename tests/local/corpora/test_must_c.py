@@ -14,10 +14,11 @@ import pytest
 import soundfile
 import yaml
 
+import prepare_data
+from corpora.corpus import Choice, count_table
+from corpora.must_c import check_version, prepare_must_c, read_lines
 from make_mini import make_mini
-from simulst.data.corpus import Choice, count_table
 from simulst.data.datadir import read_data_dir
-from simulst.data.must_c import check_version, prepare_must_c, read_lines
 from simulst.errors import SimulstError
 from simulst.files.table import read_table
 
@@ -279,7 +280,7 @@ def test_last_lines(tmp_path: Path) -> None:
 
 
 def test_the_command(corpus: Corpus) -> None:
-    program = [sys.executable, "-m", "simulst", "data", "must-c"]
+    program = [sys.executable, prepare_data.__file__, "must-c"]
     command = [*program, "--root", str(corpus.root), "--out", str(corpus.out), "--splits"]
     done = subprocess.run([*command, "dev"], capture_output=True, text=True, check=False)
     assert done.returncode == 0 and done.stdout.startswith("en-de, in the form of MuST-C version 2 or 3, segments:\n")

@@ -22,9 +22,9 @@ from os.path import abspath, isfile
 from pathlib import Path
 from statistics import median
 
+from corpora.text import has_words, length, normalise
 from simulst.audio.name import apart, file_of
 from simulst.audio.read import whole_seconds
-from simulst.data.text import has_words, length, normalise
 from simulst.errors import SimulstError
 from simulst.files.lock import locked
 from simulst.files.table import write_table

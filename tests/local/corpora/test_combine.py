@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 import soundfile
 
-from simulst.data.combine import combine_pairs
+from corpora.combine import combine_pairs
 from simulst.data.datadir import read_data_dir
 from simulst.errors import SimulstError
 from simulst.files.table import read_table

@@ -11,10 +11,11 @@ import numpy as np
 import pytest
 import soundfile
 
+import prepare_data
+from corpora.dump import dump_audio
 from simulst.errors import SimulstError
 from simulst.files.lock import locked
 from simulst.files.table import read_table
-from simulst.training.dump import dump_audio
 
 SECONDS = {"a-1": (0.5, 1.25), "a-2": (1.5, 3.0)}
 
@@ -74,14 +75,14 @@ def test_speeds(data: Path, tmp_path: Path) -> None:
 
 def test_a_full_disk_leaves_nothing_and_the_same_command_goes_on(data: Path, small_disk: Path) -> None:
     out = small_disk / "dump"
-    program = [sys.executable, "-m", "simulst", "data", "dump"]
+    program = [sys.executable, prepare_data.__file__, "dump"]
     command = [*program, "--data", data, "--out", out, "--texts", "tc.de"]
     (small_disk / "filler").write_bytes(bytes(shutil.disk_usage(small_disk).free - 40_000))
     for _ in range(2):
         done = subprocess.run(command, capture_output=True, text=True)
         assert done.returncode == 1
         sentence = done.stderr.replace("\r", "\n").strip().split("\n")[-1]
-        said = f"simulst: error: {out}: cannot be written (No space left on device); fix that and run"
+        said = f"error: {out}: cannot be written (No space left on device); fix that and run"
         assert sentence.startswith(said)
         assert "Traceback" not in done.stderr
         assert [path.name for path in small_disk.iterdir()] == ["filler"]

@@ -1,0 +1,1 @@
+"""From corpora to data directories: what local/prepare_data.py does."""
