@@ -20,17 +20,17 @@ from corpora.must_c import SPLITS, check_version, prepare_must_c
 from corpora.tsv import Columns, prepare_tsv
 from simulst.commands.common import PATH, Group, Numbers, Words, force_option, named_files, run_command, together
 
-HOLDS = {
-    "audio": "audio file, relative to --audio",
-    "source": "transcript",
-    "target": "translation",
-    "speaker": "speaker; without it, each utterance has its own speaker",
-    "start": "where the utterance begins in its file, in seconds; without it, an utterance is a whole file",
-    "end": "where the utterance ends, in seconds; with --start-column, give this or --duration-column",
-    "duration": "length of the utterance, in seconds",
-    "split": "name of the split; with it, one table may hold several splits",
+COLUMNS = {
+    "--audio-column": "Audio file, relative to --audio.",
+    "--source-column": "Transcript.",
+    "--target-column": "Translation.",
+    "--speaker-column": "Speaker; without it, each utterance has its own speaker.",
+    "--start-column": "Where the utterance begins in its file, in seconds; without it, an utterance is a whole file.",
+    "--end-column": "Where the utterance ends, in seconds; with --start-column, give this or --duration-column.",
+    "--duration-column": "Length of the utterance, in seconds.",
+    "--split-column": "Name of the split; with it, one table may hold several splits.",
 }
-"""What the columns of a table hold, by their names in `Columns`."""
+"""What each column of a table holds."""
 USUAL = Choice()
 
 
@@ -89,16 +89,11 @@ def must_c(
         print(f"{pair}, in the form of MuST-C version {found}, segments:\n{report(out, pair, counts)}")
 
 
+defaults = {f"--{field.name}-column": field.default for field in fields(Columns)}
 column_options = together(
     *(
-        click.option(
-            f"--{column.name}-column",
-            metavar="NAME",
-            default=column.default,
-            show_default=bool(column.default),
-            help=f"Column: {HOLDS[column.name]}.",
-        )
-        for column in fields(Columns)
+        click.option(name, metavar="NAME", default=default, show_default=bool(default), help=COLUMNS[name])
+        for name, default in defaults.items()
     )
 )
 

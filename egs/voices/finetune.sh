@@ -29,7 +29,10 @@ stage_train() {
     for pair in $pairs; do parts+=(--pair "$pair" --train "$data/$pair/train" --valid "$data/$pair/dev"); done
     OMP_NUM_THREADS=$(cores) simulst train finetune --config "$config" --model "$whisper-hf" --out "$folder" $redo "${parts[@]}"
     step "conversion to CTranslate2"
-    simulst models to-ctranslate2 --model "$folder/model" --out "$folder/ctranslate2" --quantization int8 $redo
+    if [ ! "$folder/ctranslate2/model.bin" -nt "$folder/model/config.json" ]; then
+        python -m ctranslate2.converters.transformers --model "$folder/model" --output_dir "$folder/ctranslate2" \
+            --copy_files tokenizer.json --quantization int8 --force
+    fi
 }
 
 decode_split() {

@@ -1,4 +1,4 @@
-"""`simulst models`: turn models into the form of another library; find the heads that align."""
+"""`simulst models`: find the heads of a model that align text and source."""
 
 from __future__ import annotations
 
@@ -6,36 +6,13 @@ from pathlib import Path
 
 import click
 
-from simulst.commands.common import PATH, Group, force_option, source_lang_option, target_lang_option
+from simulst.commands.common import PATH, Group, source_lang_option, target_lang_option
 from simulst.errors import SimulstError
-
-QUANTIZATIONS = ("float32", "float16", "bfloat16", "int8", "int8_float32", "int8_float16")
 
 
 @click.group(cls=Group)
 def models() -> None:
-    """Convert a Whisper, or find heads that align."""
-
-
-@models.command("to-ctranslate2")
-@click.option("--model", required=True, type=PATH, help="Folder in Hugging Face's form, or name on the hub.")
-@click.option("--out", required=True, type=PATH, help="Folder for the new model.")
-@click.option(
-    "--quantization",
-    default="float32",
-    show_default=True,
-    type=click.Choice(QUANTIZATIONS),
-    help="Type of the new model's weights.",
-)
-@force_option("Convert it again.")
-def to_ctranslate2(model: Path, out: Path, quantization: str, force: bool) -> None:
-    """Convert a Whisper into CTranslate2's form.
-
-    Such as a fine-tuned one. CTranslate2's own converter does it.
-    """
-    from simulst.models.huggingface.to_ctranslate2 import to_ctranslate2
-
-    to_ctranslate2(model, out, quantization, force)
+    """Find heads that align."""
 
 
 @models.command("heads")

@@ -67,11 +67,6 @@ def table(runs: tuple[Path, ...]) -> None:
 @click.argument("runs", nargs=-1, required=True, type=PATH)
 @click.option("--out", required=True, type=PATH, help="File to write (HTML); one that is there is replaced.")
 @click.option(
-    "--run",
-    default="",
-    help="Run whose utterances are shown [default: the fastest whose interval reaches the highest BLEU].",
-)
-@click.option(
     "--utterances",
     "count",
     default=2,
@@ -79,17 +74,16 @@ def table(runs: tuple[Path, ...]) -> None:
     type=click.IntRange(0),
     help="How many of the best, worst and most delayed utterances are shown.",
 )
-@click.option("--utterance", "names", multiple=True, help="Name of a further utterance to show (repeatable).")
-def report(runs: tuple[Path, ...], out: Path, run: str, count: int, names: tuple[str, ...]) -> None:
+def report(runs: tuple[Path, ...], out: Path, count: int) -> None:
     """Write a page to look at: curves, table, utterances.
 
-    RUNS are finished runs of one test set, or folders of them. The page is one file and fetches nothing.
+    RUNS are finished runs of one test set, or folders of them. The page is one file and fetches nothing. Utterances are
+    those of the fastest run whose interval reaches the highest BLEU.
     """
     from simulst.show.report.content import report_of
-    from simulst.show.report.utterances import Shown
     from simulst.show.report.write import write_report
 
-    write_report(out, report_of(runs, Shown(count, names, run)))
+    write_report(out, report_of(runs, count))
     click.echo(f"wrote {out} ({out.stat().st_size / 1e6:.1f} MB)")
 
 

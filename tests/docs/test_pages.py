@@ -69,7 +69,8 @@ NOT_RUN = {
     ("docs/models.md", "simulst translate talk.wav --model openai"): "it needs the hub",
     ("docs/gpu.md", "simulst translate"): "it needs a GPU",
     ("docs/huggingface.md", "simulst translate talk.wav --model facebook"): "it needs the hub",
-    ("docs/huggingface.md", "simulst translate talk.wav --model exp/finetuned/ct2"): "the lines above it train it",
+    ("docs/huggingface.md", "ct2-transformers-converter"): "the lines above it train the model",
+    ("docs/huggingface.md", "simulst translate talk.wav --model exp/finetuned/ct2"): "the same",
     ("docs/huggingface.md", "recogniser:"): "a cascade; tests/models/cascade opens such files",
     ("docs/huggingface.md", "translator:"): "a part of one; the same",
     ("docs/huggingface.md", "simulst translate talk.wav --model cascade.yaml"): "it needs Apertium; the same",
@@ -99,7 +100,7 @@ OTHERS_OPTIONS = {
 """Options in the text that are not this repository's, and whose they are."""
 
 SIMULSTREAM = ("simulstream_server", "simulstream_wavs_client", "simulstream_inference")
-PROGRAMS = ("simulst", "python", "pip", "hf", "simuleval", *SIMULSTREAM)
+PROGRAMS = ("simulst", "python", "pip", "hf", "simuleval", "ct2-transformers-converter", *SIMULSTREAM)
 SCRIPTS = ("run.sh", "test.sh", "tools/install.sh")
 WHISPER = "egs/prompts/models/whisper-base"
 RECORDING = "usr/share/asterisk/sounds/it_IT_m_Carlo/demo-congrats.wav"

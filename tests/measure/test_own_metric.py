@@ -24,7 +24,6 @@ from simulst.measure.metric import Metric, find_metrics
 from simulst.results.choose import Regime, choose
 from simulst.runs import score_run
 from simulst.show.report.content import report_of
-from simulst.show.report.utterances import Shown
 
 RESULTS = Path(__file__).parents[2] / "local/results.py"
 EDITS = """
@@ -98,7 +97,7 @@ def test_a_file_each_and_all_know_them(own: Path) -> None:
     simulst("plot", runs, "--y", "TER", "--x", "LAAL", "--out", picture)
     assert "TER (%) (bars: 95 %)" in picture.read_text()
     simulst("report", runs, "--out", page)
-    part = report_of([runs], Shown(0))
+    part = report_of([runs], 0)
     assert {axis.key: (axis.name, axis.kind) for axis in part.axes}["TER"] == ("TER (%)", "quality")
     assert "TER" in part.head and "MetricX" in part.head
     (own / "moved.py").rename(own / "edits_of_mine.py")

@@ -329,3 +329,10 @@ def noise(seconds: float, seed: int = 0) -> np.ndarray:
     """(n,) float32, loud and quiet by turns."""
     samples = np.random.default_rng(seed).standard_normal(round(seconds * 16000)) * 0.1
     return (samples * (1.5 + np.sin(np.arange(samples.size) / 3000))).astype(np.float32)
+
+
+def to_ctranslate2(model: Path, out: Path) -> Path:
+    """A Whisper as CTranslate2's own converter writes it."""
+    from ctranslate2.converters import TransformersConverter
+
+    return Path(TransformersConverter(str(model), copy_files=["tokenizer.json"]).convert(str(out)))

@@ -27,7 +27,6 @@ import yaml
 from published.section import read_section
 from simulst.log import read_log
 from simulst.models.cascade.settings import read_settings
-from simulst.models.huggingface.to_ctranslate2 import to_ctranslate2
 from simulst.results.runs import find_runs
 from simulst.runs import score_run
 from speech import espeak
@@ -47,7 +46,7 @@ def checkout(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     for name, pair in (("prompts", "es-en"), ("voices", "en-es")):
         place = folder / "egs" / name
         tracked.copy(folder, f"egs/{name}")
-        to_ctranslate2(model, place / "models/whisper-base")
+        tiny_huggingface.to_ctranslate2(model, place / "models/whisper-base")
         convert_whisper(place / "models/whisper-base", place / "models/whisper-base-hf", force=False)
         for split in ("train", "dev", "tst"):
             data = place / "data" / pair / split

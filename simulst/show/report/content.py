@@ -11,7 +11,7 @@ import yaml
 
 from simulst.measure.metric import Metric
 from simulst.results.runs import ScoredRun, check_same_data, find_runs, load_runs, metrics_of, warn_of_slow
-from simulst.show.report.utterances import Shown, Utterances, show_utterances
+from simulst.show.report.utterances import Utterances, show_utterances
 from simulst.show.table import score_cells, shown_metrics
 
 
@@ -60,8 +60,8 @@ class Report:
     utterances_note: str
 
 
-def report_of(places: Sequence[Path], shown: Shown) -> Report:
-    """What a report of the runs in these folders shows.
+def report_of(places: Sequence[Path], count: int = 2) -> Report:
+    """What a report of the runs in these folders shows. count: as in `show_utterances`.
 
     Raises SimulstError: a folder is missing or broken; the runs are of different data; what `show_utterances` raises.
     """
@@ -92,7 +92,7 @@ def report_of(places: Sequence[Path], shown: Shown) -> Report:
         *_first_axes(axes),
         tuple(head),
         points,
-        *show_utterances(runs, shown),
+        *show_utterances(runs, count),
     )
 
 

@@ -250,7 +250,7 @@ function markRow(name) {
 
 // ---- utterances ----
 
-const KINDS = ["Best", "Worst", "Most delayed", "Asked for"];
+const KINDS = ["Best", "Worst", "Most delayed"];
 
 function figures(utterance) {
   const quality = utterance.quality === null ? "" : `chrF ${utterance.quality.toFixed(0)}`;
@@ -422,8 +422,7 @@ function show() {
   $("utterances-note").textContent = utterances ? `Written by ${utterances.run}. ${utterances.note}` : report.utterances_note;
   if (utterances && utterances.shown.length) {
     showLists();
-    const first = ["Asked for", "Most delayed"].map((kind) => utterances.shown.find((one) => one.kinds.includes(kind)));
-    showUtterance(first.find((one) => one) || utterances.shown[0]);
+    showUtterance(utterances.shown.find((one) => one.kinds.includes("Most delayed")) || utterances.shown[0]);
   }
 }
 

@@ -1,4 +1,4 @@
-"""The utterances that a report shows: the best, the worst, the most delayed ones, and those that were asked for."""
+"""The utterances that a report shows: the best, the worst, and the most delayed ones."""
 
 from __future__ import annotations
 
@@ -6,7 +6,6 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from simulst.errors import SimulstError
 from simulst.log import LOG
 from simulst.log.instance import Instance
 from simulst.measure.latency import instance_latency
@@ -16,20 +15,7 @@ from simulst.runs import read_run_log
 from simulst.words import split
 
 LONGEST_MS = 120_000.0  # of an utterance that is shown
-WRITTEN = ("Best", "Worst", "Most delayed", "Asked for")
-
-
-@dataclass(frozen=True)
-class Shown:
-    """Which utterances to show. count: of the best, of the worst and of the most delayed ones; 0: none of them.
-
-    names: further ones. run: the name of the run that wrote them; empty: of the online runs the one with the highest
-        BLEU.
-    """
-
-    count: int = 2
-    names: tuple[str, ...] = ()
-    run: str = ""
+WRITTEN = ("Best", "Worst", "Most delayed")
 
 
 @dataclass(frozen=True)
@@ -73,12 +59,14 @@ class Utterances:
     shown: tuple[Utterance, ...]
 
 
-def show_utterances(runs: Sequence[ScoredRun], shown: Shown) -> tuple[Utterances | None, str]:
+def show_utterances(runs: Sequence[ScoredRun], count: int) -> tuple[Utterances | None, str]:
     """The utterances to show, or None and why there are none.
 
-    Raises SimulstError: there is no such run or utterance; the log is broken.
+    count: of the best, of the worst and of the most delayed ones; 0: none.
+
+    Raises SimulstError: the log is broken.
     """
-    run = _run_of(runs, shown.run)
+    run = _run_of(runs)
     if run is None:
         return None, "There is no run that wrote before the end of its utterances."
     if not (run.folder / LOG).is_file():
@@ -86,9 +74,9 @@ def show_utterances(runs: Sequence[ScoredRun], shown: Shown) -> tuple[Utterances
     config = run.config
     unit = str(run.scores.get("unit") or config.task.unit or "word")
     log = sorted(read_run_log(run.folder, unit), key=lambda instance: instance.index)
-    kinds = _chosen(log, unit, shown, run.name)
+    kinds = _chosen(log, unit, count)
     if not kinds:
-        return None, "All recordings are longer than two minutes, so none is shown." if shown.count else ""
+        return None, "All recordings are longer than two minutes, so none is shown." if count else ""
     offline = next((other for other in runs if other.offline and (other.folder / LOG).is_file()), None)
     texts = {} if offline is None else {_name(i): i.prediction for i in read_run_log(offline.folder, unit)}
     quality = dict(zip(map(_name, log), _qualities(log), strict=True))
@@ -100,12 +88,8 @@ def show_utterances(runs: Sequence[ScoredRun], shown: Shown) -> tuple[Utterances
     return Utterances(run.name, note, tuple(found)), ""
 
 
-def _run_of(runs: Sequence[ScoredRun], name: str) -> ScoredRun | None:
-    if name:
-        named = next((run for run in runs if run.name == name), None)
-        if named is None:
-            raise SimulstError(f"--run {name}: there is no such run; name one of {', '.join(r.name for r in runs)}.")
-        return named
+def _run_of(runs: Sequence[ScoredRun]) -> ScoredRun | None:
+    """The online run with the highest BLEU; of those that are as good, the fastest."""
     online = [run for run in runs if not run.offline]
     best = max((run.scores.get("BLEU") or 0.0 for run in online), default=0.0)
     good = [run for run in online if (run.scores.get("BLEU_high") or run.scores.get("BLEU") or 0.0) >= best]
@@ -127,22 +111,16 @@ def _lag(instance: Instance, unit: str) -> float | None:
     return None if found is None else found["LAAL"]
 
 
-def _chosen(log: Sequence[Instance], unit: str, shown: Shown, run: str) -> dict[str, tuple[str, ...]]:
+def _chosen(log: Sequence[Instance], unit: str, count: int) -> dict[str, tuple[str, ...]]:
     """The names of the utterances to show, with the kinds of each."""
-    known = {_name(instance): instance for instance in log}
-    if unknown := [name for name in shown.names if name not in known]:
-        raise SimulstError(f"--utterance {unknown[0]}: {run} has no such utterance; name one of its log.")
-    if long := [name for name in shown.names if known[name].source_length > LONGEST_MS]:
-        raise SimulstError(f"--utterance {long[0]}: is longer than two minutes, which no page shows well.")
     short = [instance for instance in log if instance.source_length <= LONGEST_MS]
     quality = dict(zip(map(_name, short), _qualities(short) if short else [], strict=True))
     scored = [i for i in short if quality[_name(i)] is not None]
     lags = {_name(i): lag for i in short if (lag := _lag(i, unit)) is not None}
     best = sorted(scored, key=lambda i: (-(quality[_name(i)] or 0.0), lags.get(_name(i), 0.0)))
     late = sorted((i for i in short if _name(i) in lags), key=lambda i: -lags[_name(i)])
-    count, kinds = shown.count, dict[str, tuple[str, ...]]()
-    lists = (best[:count], best[::-1][:count], late[:count], [known[name] for name in shown.names])
-    for kind, instances in zip(WRITTEN, lists, strict=True):
+    kinds = dict[str, tuple[str, ...]]()
+    for kind, instances in zip(WRITTEN, (best[:count], best[::-1][:count], late[:count]), strict=True):
         for instance in instances:
             kinds[_name(instance)] = (*kinds.get(_name(instance), ()), kind)
     return kinds
