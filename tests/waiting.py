@@ -6,6 +6,7 @@ import fcntl
 import os
 import select
 import subprocess
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -42,6 +43,14 @@ def until(happened: Callable[[], object], folder: Path, *processes: subprocess.P
         finally:
             for end in ends:
                 os.close(end)
+
+
+def eventually(happened: Callable[[], object]) -> None:
+    """Return once something has happened in another thread of this process."""
+    end = time.monotonic() + HANGS
+    while not happened():
+        assert time.monotonic() < end, "it does not happen"
+        time.sleep(0.01)
 
 
 @contextmanager

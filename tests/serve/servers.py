@@ -18,6 +18,7 @@ import yaml
 from simulstream.metrics.logger import METRICS_LOGGER
 from simulstream.server import websocket_server
 from simulstream.server.speech_processors.remote import http_speech_processor_server as http_server
+from waiting import HANGS
 
 METRICS_LOGGER.setLevel(logging.INFO)  # simulstream relies on the root logger's level, which pytest has taken
 
@@ -56,7 +57,7 @@ def websockets(folder: Path, processor: dict[str, Any], pool: int = 2) -> Iterat
         "hostname": "127.0.0.1",
         "port": 0,  # any
         "pool_size": pool,
-        "acquire_timeout": 5,
+        "acquire_timeout": HANGS,
         "metrics": {"enabled": True, "filename": str(folder / "metrics.jsonl")},
     }
     arguments = Namespace(

@@ -24,7 +24,7 @@ from simulst.serve.server import Limits, Site
 LA2 = {"read": {"type": "chunk", "ms": 1000}, "commit": {"type": "local_agreement", "n": 2}}
 PAIRS = {source: ("en", "ar", "zh") for source in ("es", "fr")}
 T = TypeVar("T")
-connect = functools.partial(client.connect, open_timeout=HANGS)
+connect = functools.partial(client.connect, open_timeout=HANGS, ping_interval=None)
 
 
 @dataclass
@@ -46,6 +46,10 @@ class Running:
     @property
     def page(self) -> str:
         return f"http://localhost:{self.port}/"
+
+    def idle(self, seconds: float) -> None:
+        """So long the server waits for a message of a client from the next message on."""
+        object.__setattr__(self.site.limits, "idle", seconds)
 
 
 @contextmanager

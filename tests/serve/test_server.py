@@ -24,7 +24,7 @@ from click.testing import CliRunner
 from fake import FakeModel, FakeSession, Loudness
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from waiting import HANGS, closed, until
+from waiting import HANGS, closed, eventually, until
 
 pytest.importorskip("websockets")
 from sites import LA2, PAIRS, answers, connect, noise, run, serving, speak
@@ -564,8 +564,7 @@ def test_a_client_that_goes_within_a_word(tmp_path: Path) -> None:
         async def work() -> str:
             lost = await connect(server.uri)
             await lost.send(noise(1.1))
-            while not log.exists():  # it is decoded now, and hangs
-                await asyncio.sleep(0.01)
+            await asyncio.to_thread(eventually, log.exists)  # it is decoded now, and hangs
             lost.transport.abort()
             release()
             return await served(server.uri)
@@ -586,6 +585,7 @@ def test_a_hundred_connections() -> None:
 
     async def work() -> tuple[str, list[str]]:
         async with connect(server.uri) as speaker:
+            await asyncio.to_thread(eventually, lambda: server.site.connections.taken["clients"])
             others = await asyncio.gather(*(one(server.uri) for _ in range(100)))
             await speaker.send(noise(2.2))
             await speaker.send(json.dumps({"end_of_stream": True}))
@@ -597,8 +597,9 @@ def test_a_hundred_connections() -> None:
     assert len(others) == 100 and all("1013" in told and "all 1 places are taken" in told for told in others)
 
 
-def test_connections_are_bounded() -> None:
+def test_connections_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     """Also those that say nothing: twice the places, and 64 more."""
+    monkeypatch.setattr(module, "OPENING", HANGS)
     with serving(limits=Limits(clients=1, viewers=0)) as server, contextlib.ExitStack() as silent:
         address = ("127.0.0.1", server.port)
         many = [silent.enter_context(socket.create_connection(address)) for _ in range(2 + 64)]
@@ -619,6 +620,9 @@ def test_a_client_that_takes_no_words(monkeypatch: pytest.MonkeyPatch) -> None:
         small.connect(("127.0.0.1", server.port))
         stalled = await connect(server.uri, sock=small, max_queue=1)
         sending = asyncio.gather(*(stalled.send(json.dumps({"subtitles": "vtt", "words": words})) for _ in range(20)))
+        for gone in (False, True):
+            await asyncio.to_thread(eventually, lambda: gone is not bool(server.site.connections.taken["clients"]))  # noqa: B023
+        monkeypatch.setattr(connections, "STALLS", HANGS)
         text = await served(server.uri)
         stalled.transport.abort()
         await asyncio.gather(sending, return_exceptions=True)
@@ -632,22 +636,26 @@ def test_a_client_that_takes_no_words(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_silence_and_length_are_bounded() -> None:
     """Both end the stream properly: the last words are sent."""
 
-    async def work(seconds: float) -> tuple[str, str]:
+    class Begins(FakeModel):
+        def work(self, name: str) -> None:  # all has come by then
+            server.idle(0.1)
+
+    async def work(seconds: float, piece: int) -> tuple[str, str]:
         found: list[dict[str, Any]] = []
         async with connect(server.uri) as connection:
             try:
-                for start in range(0, round(32_000 * seconds), 3200):
-                    await connection.send(noise(seconds)[start : start + 3200])
+                for start in range(0, round(32_000 * seconds), piece):
+                    await connection.send(noise(seconds)[start : start + piece])
                 while True:
                     found.append(json.loads(await connection.recv()))
             except ConnectionClosed as error:
                 assert error.rcvd is not None
                 return "".join(answer.get("new", "") for answer in found), error.rcvd.reason
 
-    with serving(limits=Limits(idle=0.5)) as server:
-        assert run(lambda: work(2.2)) == (translated(noise(2.2)).committed_text, "nothing came for a while")
+    with serving(Begins(), Limits(idle=HANGS)) as server:
+        assert run(lambda: work(2.2, 1 << 20)) == (translated(noise(2.2)).committed_text, "nothing came for a while")
     with serving(longest=1.5) as server:
-        text, reason = run(lambda: work(1.6))
+        text, reason = run(lambda: work(1.6, 3200))
     assert (text, reason) == (
         translated(noise(1.5)).committed_text,
         "a stream lasts at most 1.5 s here; begin another one.",
@@ -735,9 +743,9 @@ def json_of(message: str | bytes) -> Any:
 def test_wrong_audio_ends_a_connection(message: str | bytes, says: str) -> None:
     async def work() -> str:
         async with connect(server.uri, max_size=None) as connection:
-            await connection.send(json.dumps({"sample_rate": 4000}))
-            await connection.send(message)
             try:
+                await connection.send(json.dumps({"sample_rate": 4000}))
+                await connection.send(message)
                 while True:
                     await connection.recv()
             except ConnectionClosed as error:
@@ -982,8 +990,7 @@ def test_a_second_signal_ends_a_server_whose_model_hangs(
         async def work() -> None:
             async with connect(f"ws://127.0.0.1:{port}/") as connection:
                 await connection.send(noise(3))
-                while not log.exists():
-                    await asyncio.sleep(0.01)
+                await asyncio.to_thread(eventually, log.exists)
                 process.send_signal(signals[0])
                 with pytest.raises(OSError):  # it has understood, and listens no more
                     while True:
@@ -1009,8 +1016,7 @@ def test_term_ends_a_server_whose_model_hangs(tmp_path: Path, command: list[str]
         async def work() -> None:
             async with connect(f"ws://127.0.0.1:{port}/") as connection:
                 await connection.send(noise(3))
-                while not log.exists():
-                    await asyncio.sleep(0.01)
+                await asyncio.to_thread(eventually, log.exists)
                 process.terminate()
                 assert await asyncio.to_thread(process.wait) == 1
 
