@@ -11,6 +11,7 @@ from pydantic import Field
 from simulst.errors import SimulstError
 from simulst.files.yaml import read_yaml
 from simulst.options import build_options
+from simulst.prefix.chunks import Grid
 from simulst.training.new_model import NewModel
 
 Positive = Annotated[float, Field(gt=0, allow_inf_nan=False)]
@@ -42,6 +43,8 @@ class FineTuning:
     dtype: of the arithmetic; the weights are in float32.
     average: numbers of checkpoints to average; the average with the lowest loss on dev is the result.
     save_minutes: the most minutes of work that an interruption can cost.
+    first_ms, chunk_ms: learn a wait token from chunk-aligned data (`simulst prefix chunks`), with its chunks' lengths.
+        Each chunk of an utterance is an example then. None: learn whole texts.
     seed: of the order of batches, dropout and new weights.
     new_model: describes a model to begin with, see `NewModel`. None: --model names one.
     """
@@ -64,14 +67,21 @@ class FineTuning:
     dtype: Literal["float32", "bfloat16", "float16"] = "float32"
     average: tuple[Count, ...] = (1, 2, 3, 5)
     save_minutes: Annotated[float, Field(ge=0)] = 10.0
+    first_ms: Positive | None = None
+    chunk_ms: Positive | None = None
     seed: int = 0
     new_model: dict[str, Any] | None = None
+
+    @property
+    def grid(self) -> Grid | None:
+        """Where chunks end; None: it learns whole texts."""
+        return Grid(self.first_ms, self.chunk_ms) if self.first_ms and self.chunk_ms else None
 
 
 def read_options(config: Path) -> tuple[FineTuning, NewModel | None]:
     """The configuration, and the new model that it describes.
 
-    Raises SimulstError: an unknown key, a value of the wrong type or out of bounds.
+    Raises SimulstError: an unknown key, a value of the wrong type or out of bounds; options that do not go together.
     """
     content = read_yaml(config, "training configuration")
     if not isinstance(content, dict):
@@ -79,6 +89,8 @@ def read_options(config: Path) -> tuple[FineTuning, NewModel | None]:
     options = build_options(FineTuning, content, str(config), "the training")
     if not options.average:
         raise SimulstError(f"{config}: 'average' is empty; give numbers of checkpoints, such as [1, 3].")
+    if (options.first_ms is None) != (options.chunk_ms is None) or (options.grid and options.new_model):
+        raise SimulstError(f"{config}: chunk_ms goes with first_ms and --model, and not with new_model; give these.")
     if options.new_model is None:
         return options, None
     return options, build_options(NewModel, options.new_model, str(config), "'new_model'")

@@ -32,16 +32,18 @@ from simulst.errors import SimulstError
 from simulst.files.folder import digest_of_files, replaced, write_atomically
 from simulst.files.lock import digest, locked, read_record
 from simulst.hypotheses import Tokens
-from simulst.models.huggingface.architectures import Architecture, Whisper, find_architecture
-from simulst.models.huggingface.folder import files_of_folder, find_folder, model_type
+from simulst.models.huggingface.architectures import Architecture, Whisper
+from simulst.models.huggingface.folder import files_of_folder, find_folder
 from simulst.models.huggingface.loading import quiet, read
 from simulst.models.huggingface.options import HuggingFaceOptions
+from simulst.models.speech_llm.architectures import SpeechLLM
 from simulst.training.average import average_checkpoints
 from simulst.training.configuration import FineTuning, read_options
 from simulst.training.ctc import Pieces, add_ctc, read_transcripts
 from simulst.training.freezing import change_settings, freeze, read_short_windows
 from simulst.training.new_model import make_model
-from simulst.training.speech_text import Batches, Collator, Part, examples_of, read_parts
+from simulst.training.speech_text import Batches, Collator, Part, examples_of, read_audio_in_place, read_parts
+from simulst.training.waiting import add_tokens
 
 RECORD, BEGIN, MODEL, AVERAGE = "simulst.json", "begin", "model", "average.pth"
 TRANSCRIPTS = "transcripts.json"
@@ -118,7 +120,7 @@ def finetune(
                 texts = [utterance.reference for part in heard for utterance in part]
                 with replaced(model) as part:
                     make_model(new, [one.languages[1] for one in train], texts, options.seed, part, str(config))
-        architecture = _read(model, options, config)
+        architecture = _read(model, options, config, heard)
         pieces = None
         if transcripts:
             said = [text for one in transcripts for text in one.values()]
@@ -143,7 +145,7 @@ def finetune(
             if pieces:
                 del architecture.model.ctc
             with replaced(out / MODEL) as part:
-                _save(architecture.model, find_folder(model), part)
+                _save(architecture, find_folder(model), part)
         write_atomically(out / RECORD, json.dumps({**wanted, "complete": True}, indent=1))
         for checkpoint in out.glob("checkpoint-*"):
             shutil.rmtree(checkpoint)
@@ -172,8 +174,8 @@ def _one_of_several(number: int, work: Work, processes: int, port: int, failed: 
         # The main process has printed what it read.
         with quiet(), open(os.devnull, "w") as nowhere, contextlib.redirect_stdout(nowhere):
             options, _ = read_options(work.config)
-            architecture = _read(work.model, options, work.config)
             heard, held_out = read_parts(work.train), read_parts(work.valid)
+            architecture = _read(work.model, options, work.config, heard)
             batches = _batches(architecture, work.train, heard, options, options.seed, share=(number, processes))
             dev = _batches(architecture, work.valid, held_out, options, None)
             from simulst.training.trainer import train_epochs
@@ -197,22 +199,24 @@ def _clear(out: Path) -> None:
             shutil.rmtree(path) if path.is_dir() else path.unlink()
 
 
-def _read(model: Path, options: FineTuning, config: Path) -> Architecture:
-    """The model with the changed settings, of which a part will be trained."""
+def _read(model: Path, options: FineTuning, config: Path, heard: Sequence[Sequence[Utterance]]) -> Architecture:
+    """The model with the changed settings, and the tokens that the data needs, of which a part will be trained."""
     loading = HuggingFaceOptions(padding_seconds=options.padding_seconds, other_targets=True)
-    if find_architecture(str(model_type(find_folder(model))), "", str(model)).library:
-        raise SimulstError(
-            f"{model}: a speech LLM is not trained here; give an encoder-decoder model, such as whisper."
-        )
     architecture: Architecture = read(
         model, loading, lambda found: change_settings(found, options.settings, str(config))
     )
+    if getattr(architecture.model, "_hf_peft_config_loaded", False):
+        raise SimulstError(f"{model}: hears by an adapter of peft, which is not trained here; give another model.")
+    if options.grid:
+        add_tokens(architecture, [utterance for part in heard for utterance in part], options.grid)
     try:
-        freeze(architecture.model, not options.train_features, options.encoder_layers)
+        freeze(architecture.encoder, not options.train_features, options.encoder_layers)
     except SimulstError as error:
         raise SimulstError(f"{config}: {error}") from error
     if isinstance(architecture, Whisper):
         read_short_windows(architecture.model)
+    if isinstance(architecture, SpeechLLM):
+        read_audio_in_place(architecture)
     trained = sum(p.numel() for p in architecture.model.parameters() if p.requires_grad)
     total = sum(p.numel() for p in architecture.model.parameters())
     print(f"{model}: {trained / 1e6:.2f} of {total / 1e6:.2f} million weights are trained")
@@ -228,7 +232,7 @@ def _batches(
     transcripts: Sequence[Mapping[str, Tokens]] | None = None,
     share: tuple[int, int] = (0, 1),
 ) -> DataLoader:
-    examples = examples_of(architecture, parts, utterances, options.most_seconds, transcripts)
+    examples = examples_of(architecture, parts, utterances, options.most_seconds, transcripts, options.grid)
     batches = Batches([example.seconds for example in examples], options.batch_seconds, seed, share)
     return DataLoader(examples, batch_sampler=batches, collate_fn=Collator(architecture))  # type: ignore[arg-type]
 
@@ -251,9 +255,11 @@ def _load_average(model: Any, epochs: Sequence[int], out: Path) -> None:
     (out / AVERAGE).unlink()
 
 
-def _save(model: Any, begin: Path, out: Path) -> None:
-    """Write weights and configuration; the tokeniser and the features' settings are copied as they are."""
-    model.save_pretrained(out)
+def _save(architecture: Architecture, begin: Path, out: Path) -> None:
+    """Write weights, configuration and new tokens; other settings of tokeniser and features are copied as they are."""
+    architecture.model.save_pretrained(out)
     for file in begin.iterdir():
         if file.suffix in (".json", ".model", ".txt", ".spm", ".jinja", ".py") and file.name not in OWN:
             shutil.copy(file, out)
+    if architecture.wait:
+        architecture.tokenizer.save_pretrained(out)

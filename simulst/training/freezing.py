@@ -13,17 +13,16 @@ FEATURES = ("feature_extractor", "conv", "conv1", "conv2")
 """Names of the convolutions that encoders begin with."""
 
 
-def freeze(model: Any, features: bool, layers: int | None) -> None:
-    """Keep a part of the encoder as it is.
+def freeze(encoder: Any, features: bool, layers: int | None) -> None:
+    """Keep a part of a model's encoder as it is.
 
     features: keep the convolutions at its beginning (paper A, section 4.2.1).
     layers: train only so many of its last layers, and an adapter after them; None: all layers.
 
     Raises SimulstError: the encoder has fewer layers.
     """
-    encoder = model.get_encoder()
     if layers is not None:
-        found = layers_of(encoder)
+        found = layers_of(encoder) if layers else ()
         if layers > len(found):
             raise SimulstError(f"encoder_layers {layers}: the encoder has {len(found)}; give at most these, or null.")
         encoder.requires_grad_(False)

@@ -1,4 +1,4 @@
-"""Data directories as examples for an encoder-decoder model of Hugging Face's: tokens, batches, padding."""
+"""Data directories as examples for a speech-to-text model of Hugging Face's: tokens, batches, padding."""
 
 from __future__ import annotations
 
@@ -13,11 +13,14 @@ from torch import Tensor
 from torch.nn.utils.rnn import pad_sequence
 from torch.utils.data import Sampler
 
-from simulst.audio.read import load_audio, seconds_of
+from simulst.audio.read import load_audio
 from simulst.data.datadir import Utterance, read_data_dir
 from simulst.errors import SimulstError
 from simulst.hypotheses import Tokens
 from simulst.models.huggingface.architectures import LEAST_SAMPLES, Architecture
+from simulst.models.speech_llm.architectures import SpeechLLM
+from simulst.prefix.chunks import Grid
+from simulst.training.waiting import chunks_of
 
 IGNORED = -100  # the label of positions without a loss
 
@@ -44,7 +47,10 @@ class Part:
 
 @dataclass(frozen=True)
 class Example:
-    """An utterance with what the decoder reads before its text, the text with <eos>, and its transcript for CTC."""
+    """An utterance with what the decoder reads before its text, the text with <eos>, and its transcript for CTC.
+
+    In the prompt of a speech LLM, one token stands for all audio.
+    """
 
     utterance: Utterance
     seconds: float
@@ -64,18 +70,20 @@ def examples_of(
     utterances: Sequence[Sequence[Utterance]],
     most_seconds: float,
     transcripts: Sequence[Mapping[str, Tokens]] | None = None,
+    grid: Grid | None = None,
 ) -> list[Example]:
     """The utterances as examples. Prints how many are left out, as they are too long or have no text.
 
     utterances: of each of the parts.
     most_seconds: longer ones are left out, and those that are too long for the model.
     transcripts: utterance → tokens for CTC, of each of the parts; None if there is no CTC.
+    grid: of the chunks, of which each becomes an example; None: the whole text is learnt at once.
 
     Raises SimulstError: the model does not have a language, or has no language tokens for several targets; no example
-        is left.
+        is left; a text of other chunks.
     """
     targets = {part.languages[1] for part in parts}
-    if len(targets) > 1 and not architecture.languages:
+    if len(targets) > 1 and not (architecture.languages or isinstance(architecture, SpeechLLM)):
         raise SimulstError(
             f"{architecture.path}: the model has no language tokens, so it cannot learn {', '.join(sorted(targets))} "
             "together; give one target language, or another model."
@@ -85,26 +93,57 @@ def examples_of(
     examples: list[Example] = []
     for part, found, heard in zip(parts, utterances, transcripts or [{}] * len(parts), strict=True):
         source, target = part.languages
-        prompt = architecture.prompt(source, target)
+        prompt = _prompt(architecture, source, target)
         here, strange, total = [], 0, 0
         for utterance in found:
-            seconds = (seconds_of(utterance.wav) if utterance.end is None else utterance.end) - utterance.start
+            seconds = utterance.seconds
             tokens = architecture.tokens(utterance.reference, target) if utterance.reference else ()
             fits = seconds <= most_seconds and len(prompt) + len(tokens) < architecture.positions
             if tokens and fits:
-                text = (*tokens, architecture.eos)
-                here.append(Example(utterance, seconds, prompt, text, heard.get(utterance.name, ())))
+                whole = ((utterance, (), (*tokens, architecture.eos)),)
+                for one, given, text in chunks_of(architecture, utterance, grid, target) if grid else whole:
+                    here.append(Example(one, one.seconds, prompt + given, text, heard.get(one.name, ())))
                 strange, total = strange + sum(token == unknown for token in tokens), total + len(tokens)
         if not here:
             raise SimulstError(
                 f"{part.data}: no utterance of at most {most_seconds:g} s with a text that fits the model; check the "
                 "segments and texts, or raise most_seconds."
             )
-        left_out = f", {len(found) - len(here)} left out (no text, or too long)" if len(found) > len(here) else ""
+        fewer = len(found) - len({example.utterance.name for example in here})
+        left_out = f", {fewer} left out (no text, or too long)" if fewer else ""
         unknowns = f", {100 * strange / total:.1f} % of tokens unknown to the model" if strange else ""
         print(f"{part.data}: {len(here)} examples {source}→{target}{left_out}{unknowns}")
         examples += here
     return examples
+
+
+def _prompt(architecture: Architecture, source: str, target: str) -> Tokens:
+    if not isinstance(architecture, SpeechLLM):
+        return architecture.prompt(source, target)
+    before, after = architecture.chat(source, target)
+    return (*before, architecture.audio_token, *after)
+
+
+def read_audio_in_place(architecture: SpeechLLM) -> None:
+    """Have a speech LLM take what `Collator` makes: where the token for audio stands, it reads the audio's embeddings.
+
+    Its logits are those of the other tokens. Each window is encoded by itself, as in decoding. What fills up a row
+    stands after it, where causal attention does not see it.
+    """
+    model = architecture.model
+    plain = model.forward
+
+    def forward(audio: Sequence[dict[str, Tensor]], input_ids: Tensor, **options: Any) -> Any:
+        rows, length = model.get_input_embeddings()(input_ids), input_ids.shape[1]
+        places = (input_ids == architecture.audio_token).int().argmax(1).tolist()
+        parts = [architecture.encoded(one)[0].frames.to(rows.dtype) for one in audio]
+        whole = [torch.cat([row[:n], part, row[n + 1 :]]) for row, n, part in zip(rows, places, parts, strict=True)]
+        output = plain(inputs_embeds=pad_sequence(whole, batch_first=True), **options)
+        logits = zip(output.logits, parts, strict=True)
+        output.logits = torch.stack([row[len(part) - 1 :][:length] for row, part in logits])
+        return output
+
+    model.forward = forward
 
 
 class Batches(Sampler[list[int]]):
@@ -149,11 +188,12 @@ class Collator:
 
     def __init__(self, architecture: Architecture) -> None:
         self._architecture = architecture
-        self._least = max(LEAST_SAMPLES, _samples_to_mask(architecture.model.get_encoder().config))
+        self._least = max(LEAST_SAMPLES, _samples_to_mask(getattr(architecture.encoder, "config", None)))
 
-    def __call__(self, examples: Sequence[Example]) -> dict[str, Tensor]:
+    def __call__(self, examples: Sequence[Example]) -> dict[str, Any]:
         """The encoder's input; decoder_input_ids, decoder_attention_mask and labels, (n, tokens) int64 each.
 
+        Of a speech LLM: audio, the encoder's input of each example; input_ids and labels.
         If there are transcripts: heard, (n, tokens) int64, filled up with IGNORED.
         """
         windows = []
@@ -170,6 +210,8 @@ class Collator:
             read[row, : len(tokens) - 1] = tokens[:-1]
             mask[row, : len(tokens) - 1] = 1
             labels[row, len(example.prompt) - 1 : len(tokens) - 1] = tokens[len(example.prompt) :]
+        if isinstance(self._architecture, SpeechLLM):
+            return {"audio": [self._architecture.inputs([one]) for one in windows], "input_ids": read, "labels": labels}
         inputs = self._architecture.inputs(windows)
         found = {**inputs, "decoder_input_ids": read, "decoder_attention_mask": mask, "labels": labels}
         if any(example.heard for example in examples):

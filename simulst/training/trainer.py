@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import torch
+from accelerate.utils import send_to_device
 from torch.nn.functional import cross_entropy
 from torch.utils.data import DataLoader
 from tqdm import tqdm
@@ -145,7 +146,7 @@ def dev_loss(model: Any, loader: DataLoader) -> float:
     model.eval()
     loss, tokens = 0.0, 0
     for batch in loader:
-        batch = {name: value.to(model.device) for name, value in batch.items()}
+        batch = send_to_device(batch, model.device)
         labels = batch.pop("labels")
         loss += float(token_loss(model(**batch, use_cache=False).logits, labels))
         tokens += int((labels != IGNORED).sum())

@@ -332,13 +332,13 @@ def test_short_windows(begin: Callable[[str], Path]) -> None:
 def test_freezing(begin: Callable[[str], Path]) -> None:
     for kind, convolutions in (("whisper", "conv1"), ("speech_to_text", "conv"), ("mbart", "feature_extractor")):
         model = read(begin(kind), HuggingFaceOptions()).model
-        freeze(model, features=True, layers=None)
+        freeze(model.get_encoder(), features=True, layers=None)
         names = {name: p.requires_grad for name, p in model.get_encoder().named_parameters()}
         assert any(names.values()) and not any(on for name, on in names.items() if name.startswith(convolutions))
-        freeze(model, features=True, layers=0)
+        freeze(model.get_encoder(), features=True, layers=0)
         assert not any(p.requires_grad for p in model.get_encoder().parameters())
         with pytest.raises(SimulstError, match="encoder_layers 3: the encoder has 2"):
-            freeze(model, features=True, layers=3)
+            freeze(model.get_encoder(), features=True, layers=3)
     with pytest.raises(SimulstError, match="a model of type 'mbart' has no setting 'layerdrop'"):
         change_settings(model.config, {"decoder": {"layerdrop": 0.1}}, "x")
 

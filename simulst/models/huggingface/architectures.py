@@ -28,9 +28,10 @@ from simulst.languages import code_of, unit_of
 from simulst.models.huggingface.decoder import Pairs, Project, SteppedDecoder, sizes_of
 from simulst.models.huggingface.language_tokens import LanguageTokens
 from simulst.models.huggingface.options import HuggingFaceOptions
+from simulst.models.huggingface.wait_token import wait_of
 from simulst.models.whisper.features import FFT, SILENCE, log_mel
 from simulst.models.whisper.prompts import ENGLISH_VOCABULARY, check_english, whisper_task
-from simulst.policy.context import HeadPairs
+from simulst.policy.context import HeadPairs, WaitToken
 from simulst.search import JointOptions
 from simulst.search.terms import Terms, terms_of
 
@@ -60,6 +61,7 @@ class Architecture:
     session_class: Any = None  # serves an utterance; None: a HuggingFaceSession
     shows_previous = False  # whether the prompt has the text before the window
     alignment_heads: HeadPairs = ()  # those that show when a token was spoken; none: all
+    wait: WaitToken | None = None  # that the model learnt
 
     def __init__(self, path: Any, model: Any, extractor: Any, tokenizer: Any, options: HuggingFaceOptions) -> None:
         self.path, self.model, self.extractor, self.tokenizer, self.options = path, model, extractor, tokenizer, options
@@ -83,6 +85,18 @@ class Architecture:
                     f"{self.path}: preprocessor_config.json has {name} {found}, but the model needs {value}; copy the "
                     "model's own file."
                 )
+
+    def learn_wait(self) -> None:
+        """Take over the wait token that the model learnt, if it learnt one. Raises SimulstError: as `wait_of`."""
+        self.wait = wait_of(self.path, self.model.config, self.tokenizer)
+        if self.wait:
+            lags = (token for tokens in self.wait.lags.values() for token in tokens)
+            self.never = tuple({*self.never, *lags} - {self.wait.token})
+
+    @property
+    def encoder(self) -> Any:
+        """The part that hears."""
+        return self.model.get_encoder()
 
     @property
     def window_seconds(self) -> float:

@@ -72,6 +72,7 @@ def read(path: Path, options: HuggingFaceOptions, change: Callable[[Any], None] 
         tokenizer = read_tokenizer(path, lambda: AutoTokenizer.from_pretrained(folder, **trust), written)
     found = architecture(path, model.eval(), extractor, tokenizer, options)
     found.alignment_heads = heads_beside(folder, *sizes_of(model)) or found.alignment_heads
+    found.learn_wait()
     return found
 
 

@@ -108,7 +108,8 @@ class HuggingFaceSession(WindowedSession):
         super().__init__(opening, architecture.window_seconds, before)
         self._model = architecture
         layers, heads = sizes_of(architecture.model)
-        self.traits = Traits(GIVES, JointBeamSearch(beam=BEAM, ctc_weight=0.0), layers=layers, heads=heads)
+        usual = JointBeamSearch(beam=BEAM, ctc_weight=0.0)
+        self.traits = Traits(GIVES, usual, layers=layers, heads=heads, wait=architecture.wait)
         self._kept = KeptSearch()
         self._final = False
         self._last: Tokens = ()  # what the last step found
@@ -192,6 +193,7 @@ class HuggingFaceSession(WindowedSession):
                 terms=self._terms,
                 alignment_heads=model.alignment_heads,
                 shown=self._shown_heads,
+                wait=model.wait.token if model.wait else None,
                 end_times=self.end_times,
             )
             search.append(encoded.frames)

@@ -61,6 +61,10 @@ class SpeechLLM(Architecture):
         """The token that stands where the audio is."""
         return int(self.model.config.audio_token_id)
 
+    @property
+    def encoder(self) -> Any:
+        return self.model.get_encoder(modality="audio")
+
     def prompt(self, source: str, target: str, previous: Tokens = ()) -> Tokens:
         before, after = self.chat(source, target, previous)
         return before + after
@@ -259,6 +263,10 @@ class GraniteSpeech(SpeechLLM):
         if self.model.config.has_lora_adapter and not getattr(self.model, "_hf_peft_config_loaded", False):
             raise SimulstError(f"{self.path}: the model hears by an adapter, which needs the package peft; install it.")
 
+    @property
+    def encoder(self) -> Any:
+        return self.model.model.encoder
+
     def inputs(self, windows: Sequence[np.ndarray]) -> dict[str, Tensor]:
         return {"input_features": self.extractor(list(windows)).input_features}
 
@@ -281,6 +289,10 @@ class Phi4Multimodal(SpeechLLM):
     @property
     def audio_token(self) -> int:
         return int(self.model.config.audio_config.audio_token_id)
+
+    @property
+    def encoder(self) -> Any:
+        return self.model.model.embed_tokens_extend.audio_embed.encoder
 
     @property
     def positions(self) -> int:

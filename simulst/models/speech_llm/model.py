@@ -37,7 +37,8 @@ class SpeechLLMSession(HuggingFaceSession):
     def __init__(self, architecture: Any, opening: Opening) -> None:
         super().__init__(architecture, opening)
         layers, heads = sizes_of(architecture.model)
-        self.traits = Traits(GIVES, JointBeamSearch(beam=1, ctc_weight=0.0), layers=layers, heads=heads)
+        usual = JointBeamSearch(beam=1, ctc_weight=0.0)
+        self.traits = Traits(GIVES, usual, layers=layers, heads=heads, wait=architecture.wait)
         self._between = self.spell(" ") if unit_of(opening.target) == "word" else ()
         self._places = Places()
         self._known: Kept | None = None

@@ -1,0 +1,32 @@
+"""The wait token of a model that learnt one by `simulst train finetune`: its tokeniser and config.json tell of it."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+from simulst.errors import SimulstError
+from simulst.hypotheses import WAIT
+from simulst.policy.context import WaitToken
+
+CHUNKS = "simulst_chunks"
+"""Of config.json: the lengths of the first chunk of speech in training and of the others, in ms."""
+
+
+def wait_of(path: Any, config: Any, tokenizer: Any) -> WaitToken | None:
+    """The wait token; None: the model learnt none. path: of the model, for errors.
+
+    Raises SimulstError: the tokeniser or config.json lacks a part of it.
+    """
+    chunks = getattr(config, CHUNKS, None)
+    if chunks is None:
+        return None
+    known = tokenizer.get_added_vocab()
+    found = ((re.fullmatch(r"<lag(\d+)>", token), number) for token, number in known.items())
+    lags = {int(lag[1]): (number,) for lag, number in found if lag}
+    if WAIT not in known or not lags or not (isinstance(chunks, list) and len(chunks) == 2):
+        raise SimulstError(
+            f"{path}: config.json names chunks of a training ({CHUNKS}: {chunks}), but the tokeniser has no {WAIT} and "
+            "lags, or these are no two lengths; copy the model's own files."
+        )
+    return WaitToken(known[WAIT], dict(sorted(lags.items())), *map(float, chunks))
