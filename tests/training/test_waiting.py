@@ -104,15 +104,26 @@ def test_labels_are_those_of_a_slow_version(kind: str, folders: dict[str, Path],
     assert torch.equal(rows[wait.token], rows[architecture.eos])
 
 
-def test_characters_that_share_a_token(folders: dict[str, Path]) -> None:
-    """The token is the later chunk's."""
-    architecture = read(folders["whisper"], HuggingFaceOptions())
-    assert len(architecture.tokens("人", "ja")) == 3  # bytes
-    assert [architecture.text(part) for part in tokens_of(architecture, ["人", "", "猫 人", "人"], "ja")] == [
-        "人", "", "猫 人", "人",
-    ]  # fmt: skip
-    [world] = architecture.tokens("世界", "ja")
-    assert tokens_of(architecture, ["世", "界"], "ja") == [(), (world,)]
+@pytest.mark.parametrize(
+    ("language", "pieces", "texts", "cut"),
+    [
+        ("ja", ["世界", "\ufffd", "\ufffd人", "。"], ["世", "", "界人", "。"], [0, 0, 3, 1]),  # 人 in two tokens
+        ("de", ["ein", " ", "Hund", " bel", "lt"], [" ein", " Hund", " bellt"], [1, 2, 2]),
+        ("de", [" ein Hund", " bellt"], [" ein", " Hund", " bellt"], [0, 1, 1]),
+    ],
+)
+def test_tokens_are_cut_between_words(language: str, pieces: list[str], texts: list[str], cut: list[int]) -> None:
+    """A token of two chunks is the later one's, and so is a space before a word."""
+
+    class Fake:
+        def text(self, tokens: tuple[int, ...]) -> str:
+            return "".join(pieces[token] for token in tokens).replace("\ufffd\ufffd", "")
+
+        def tokens(self, text: str, target: str) -> tuple[int, ...]:
+            return tuple(range(len(pieces)))
+
+    fake: Any = Fake()
+    assert [len(part) for part in tokens_of(fake, texts, language)] == cut
 
 
 @pytest.mark.parametrize("kind", tiny_speech_llm.KINDS)
