@@ -80,14 +80,15 @@ class Stopping(ABC):
     discard: how many of the last tokens are dropped when `ends` ends the search.
     attends: the heads that it names, if it looks at attention.
     begins: tokens with which the text begins, and which are never written.
-    goes_on: whether the sentence can't end before the source has.
+    end: the token that ends a step's text in place of <eos>; the sentence then can't end before the source has. None:
+        <eos>.
     """
 
     options: Stop
     discard: int = 0
     attends: HeadPairs = ()
     begins: Tokens = ()
-    goes_on: bool = False
+    end: int | None = None
 
     def __init__(self, options: Stop, context: Context) -> None:
         self.options, self.context = options, context
@@ -122,7 +123,7 @@ class Watched(Stopping):
     def __init__(self, stop: Stopping) -> None:
         super().__init__(stop.options, stop.context)
         self._stop, self.discard, self.attends = stop, stop.discard, stop.attends
-        self.begins, self.goes_on = stop.begins, stop.goes_on
+        self.begins, self.end = stop.begins, stop.end
 
     def forget(self) -> None:
         """Forget the last answer, before a step."""
@@ -486,14 +487,12 @@ class Token(Stop):
 
 
 class _Token(Stopping):
-    goes_on = True
-
     def __init__(self, options: Token, context: Context, wait: WaitToken) -> None:
         super().__init__(options, context)
-        self._token, self.begins = wait.token, wait.lags[options.lag]
+        self.end, self.begins = wait.token, wait.lags[options.lag]
 
     def ends(self, view: View) -> bool:
-        return view.tokens[-1:] == (self._token,)
+        return view.tokens[-1:] == (self.end,)
 
 
 @dataclass(frozen=True)
@@ -547,7 +546,7 @@ class _AnyOf(Stopping):
         self._parts = [stop.open(context) for stop in options.of]
         self.attends = [pair for part in self._parts for pair in part.attends]
         self.begins = next((part.begins for part in self._parts if part.begins), ())
-        self.goes_on = any(part.goes_on for part in self._parts)
+        self.end = next((part.end for part in self._parts if part.end is not None), None)
         self._ended: list[Stopping] = []  # by the last answer
 
     def hear(self, samples: np.ndarray, final: bool) -> Steps[None]:

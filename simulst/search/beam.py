@@ -24,7 +24,7 @@ from simulst.calls import Batchable, Steps
 from simulst.errors import SimulstError
 from simulst.hypotheses import Hypothesis, Tokens
 from simulst.needs import Need
-from simulst.policy.context import PLAIN, HeadPairs, Look, View
+from simulst.policy.context import PLAIN, HeadPairs, Look, TokensView, View
 from simulst.policy.stop import Stopping
 from simulst.search import CTC_WEIGHT, JointOptions
 from simulst.search.choice import best_continuations
@@ -99,7 +99,7 @@ class NextTokens:
 
     tokens: (n, k) the most probable next tokens of each hypothesis, best first.
     log_p: (n, k) float64, their log probabilities.
-    end: (n,) float64, log p of <eos>.
+    end: (n,) float64, log p of the end.
     state: the decoder's state, which has read all tokens.
     """
 
@@ -109,14 +109,13 @@ class NextTokens:
     state: Any
 
     @staticmethod
-    def of(log_p: Tensor, state: Any, count: int, eos: int) -> NextTokens:
-        """Choose the `count` best tokens, from log p of all tokens, (n, V).
+    def of(log_p: Tensor, state: Any, count: int, end: Tensor) -> NextTokens:
+        """Choose the `count` best tokens, from log p of all tokens, (n, V), and of the end, (n,).
 
         Raises SimulstError: a score is NaN.
         """
         best, tokens = log_p.topk(min(count, log_p.shape[-1]))
-        end = log_p[..., eos].double()
-        found = NextTokens(tokens.cpu().numpy(), best.double().cpu().numpy(), end.cpu().numpy(), state)
+        found = NextTokens(tokens.cpu().numpy(), best.double().cpu().numpy(), end.double().cpu().numpy(), state)
         if np.isnan(found.log_p).any():  # topk ranks NaN first
             raise SimulstError(f"the decoder's {NO_NUMBERS}")
         return found
@@ -130,6 +129,7 @@ class DecoderStep(Batchable):
     state: the decoder's state.
     memory: the decoder's memory.
     count: how many next tokens to return per hypothesis.
+    end: the token that ends a text.
     attention: whether the new state must have the source attention.
     adjust: changes log p of the next tokens, (n, V), in place.
     """
@@ -139,7 +139,7 @@ class DecoderStep(Batchable):
     state: Any
     memory: Any
     count: int
-    eos: int
+    end: int
     device: torch.device
     attention: bool = False
     adjust: Callable[[Tensor], None] | None = None
@@ -156,7 +156,7 @@ class DecoderStep(Batchable):
         """The answer, from what the decoder answered: log p of all tokens (n, V), which may be changed."""
         if self.adjust:
             self.adjust(log_p)
-        return NextTokens.of(log_p, state, self.count, self.eos)
+        return NextTokens.of(log_p, state, self.count, log_p[:, self.end])
 
     @property
     def together(self) -> Hashable:
@@ -177,10 +177,12 @@ class DecoderStep(Batchable):
         ]
         log_p, states = decoder.read_together(reads)
         sizes = [len(call.tokens) for call in calls]
-        for call, rows in zip(calls, log_p.split(sizes), strict=True):
+        parts = log_p.split(sizes)
+        for call, rows in zip(calls, parts, strict=True):
             if call.adjust:
                 call.adjust(rows)
-        found = NextTokens.of(log_p, None, max(call.count for call in calls), calls[0].eos)
+        ends = torch.cat([rows[:, call.end] for call, rows in zip(calls, parts, strict=True)])
+        found = NextTokens.of(log_p, None, max(call.count for call in calls), ends)
         answers, start = [], 0
         for call, state, size in zip(calls, states, sizes, strict=True):
             rows = slice(start, start + size)
@@ -271,7 +273,7 @@ class Chosen:
     """The best continuations, best first.
 
     running: those that go on.
-    ended: those that ended, without their <eos>.
+    ended: those that ended, without their <eos>, but with their wait token.
     ends: for each continuation, best first, whether it ended.
     """
 
@@ -283,6 +285,11 @@ class Chosen:
 class JointSearch:
     """The search of one utterance: its encoder frames so far, and the single step of a beam search.
 
+    Where STOP names a wait token, it ends a step's text as <eos> ends a sentence. So the CTC layer, which knows no wait
+    token, scores it as it scores <eos>: by p(g·<eos>), that nothing more was said in what was heard. This and the
+    prefix scores of all tokens sum to p(g...), so that waiting and writing compete on equal terms. A later step has
+    heard more. There the committed wait tokens are left out, and the CTC state and score of g are those without them.
+
     decoder: scores tokens.
     options: weights and sizes.
     sos: id of the start token.
@@ -293,6 +300,7 @@ class JointSearch:
     shown: the heads whose attention the decoder shows, at all steps; None: it shows all heads, at the last step.
     words: the source word of each frame, counted from 0, if the source is a text; -1: a special token, of no word.
     wait: the wait token, which is not written once the source has ended; None: the model has none.
+    spoken: a committed text without the tokens that the CTC layer does not know.
     end_times: the end time of each token of a hypothesis, in seconds of source; None: the model does not know.
     """
 
@@ -309,10 +317,11 @@ class JointSearch:
         shown: HeadPairs | None = None,
         words: Sequence[int] = (),
         wait: int | None = None,
+        spoken: Callable[[Tokens], Tokens] = lambda tokens: tokens,
     ) -> None:
         self.decoder, self.options, self.terms = decoder, options, terms
         self.alignment_heads, self.end_times = alignment_heads, end_times
-        self.shown, self.words, self._wait = shown, words, wait
+        self.shown, self.words, self.wait, self._spoken = shown, words, wait, spoken
         self.ctc_weight = CTC_WEIGHT if options.ctc_weight is None else options.ctc_weight
         self.length_bonus = options.length_bonus or 0.0
         self.sos, self.eos = sos, eos
@@ -357,7 +366,7 @@ class JointSearch:
         if attention is None:
             attention = np.zeros(len(prefix) + 1)
         self._draft = draft
-        prefixes = self._forced = self.ctc.force(prefix, self._forced) if self.ctc else None
+        prefixes = self._forced = self.ctc.force(self._spoken(prefix), self._forced) if self.ctc else None
         running = Running(tokens, attention[None], self.decoder.start(), prefixes, np.zeros(1), starts=True)
         return replace(running, scores=self._scores(running))
 
@@ -386,16 +395,19 @@ class JointSearch:
         # If STOP needs only the tokens, it is asked before the decoder is called.
         if stop is not None and not needs & NEXT_STEP and stop.ends(BestHypothesis(self, running, given)):
             return None
-        never = self._wait if stop is None else self.eos if stop.goes_on else None
-        next_tokens = yield from self._read(running, needs, never)
+        end, never = self.eos, self.wait if stop is None else None
+        if stop is not None and stop.end is not None:
+            end, never = stop.end, self.eos
+        next_tokens = yield from self._read(running, needs, end, never)
         if needs & NEXT_STEP and stop is not None and stop.ends(BestHypothesis(self, running, given, next_tokens)):
             return None
-        return self._chosen(running, next_tokens)
+        return self._chosen(running, next_tokens, end)
 
-    def _chosen(self, running: Running, found: NextTokens) -> Chosen:
+    def _chosen(self, running: Running, found: NextTokens, end: int) -> Chosen:
         """Choose the best continuations. If options.keeps_width, others take the places of those that end."""
         options, ctc, prefixes = self.options, self.ctc, running.prefixes
-        width = self._width  # other searches of the batch may have asked for more
+        # Other searches of the batch may have asked for more. A wait token is the end, not the only candidate.
+        width = self._width if end == self.eos else max(self._width, 2)
         tokens, log_p = found.tokens[:, :width], found.log_p[:, :width]
         by_ctc = ended_by_ctc = None
         if ctc and prefixes and self.ctc_weight > 0:
@@ -410,7 +422,7 @@ class JointSearch:
             ended_by_ctc,
             ctc_weight=self.ctc_weight,
             length_bonus=self.length_bonus,
-            eos=self.eos,
+            eos=end,
             beam=options.beam,
             keeps_width=options.keeps_width,
         )
@@ -424,16 +436,17 @@ class JointSearch:
             scores[goes_on],
         )
         # Hypotheses that ended need no state. Their length does not count <eos>.
-        return Chosen(on, Running(longer[stays, :-1], attention[stays], None, None, scores[stays]), ends)
+        whole = longer[stays, :-1] if end == self.eos else longer[stays]
+        return Chosen(on, Running(whole, attention[stays], None, None, scores[stays]), ends)
 
     @property
     def _width(self) -> int:
         """How many candidates of each hypothesis are scored."""
         return int(PRE_BEAM * self.options.beam) if self.ctc else self.options.beam
 
-    def _read(self, running: Running, needs: frozenset[Need], never: int | None) -> Steps[NextTokens]:
+    def _read(self, running: Running, needs: frozenset[Need], end: int, never: int | None) -> Steps[NextTokens]:
         """What may come next, from the draft as long as the search follows it. never: a token that may not."""
-        step = self._step(running, needs, never)
+        step = self._step(running, needs, end, never)
         if self._draft and running.starts and not step.attention:
             assert isinstance(self._draft, tuple)
             text = running.cut(running.length) + self._draft
@@ -446,7 +459,7 @@ class JointSearch:
         self._draft = ()
         return (yield step)
 
-    def _step(self, running: Running, needs: frozenset[Need], never: int | None) -> DecoderStep:
+    def _step(self, running: Running, needs: frozenset[Need], end: int, never: int | None) -> DecoderStep:
         unread = running.tokens[:, -1:]
         if running.starts:
             unread = np.concatenate([[[self.sos]], running.tokens], 1)
@@ -456,8 +469,8 @@ class JointSearch:
             unread,
             running.state,
             self.memory,
-            max(self._width, 2),  # at least one of two tokens is not <eos>
-            self.eos,
+            max(self._width, 2),  # at least one of two tokens is not the end
+            end,
             self._device,
             Need.ATTENTION in needs,
             functools.partial(self._adjust, running, never) if adjusts else None,
@@ -547,7 +560,10 @@ class BestHypothesis(AttendingView):
             return -math.inf
         if exact:
             return complete - going_on(ctc, best, self.search.eos)
-        favourite = next(token for token in self._next.tokens[0].tolist() if token != self.search.eos)
+        ends = (self.search.eos, self.search.wait)
+        favourite = next((token for token in self._next.tokens[0].tolist() if token not in ends), None)
+        if favourite is None:
+            return math.inf
         return complete - float(ctc.score(best, np.array([[favourite]]))[0, 0])
 
     def end_times(self) -> Sequence[float]:
@@ -652,6 +668,8 @@ def joint_beam_search(
             _warn_of_no_end()
         ended += rank(running)
     best = ranked(ended, results)
+    if stop is not None and stop.end is not None and best:
+        stop.ends(TokensView(best[0].tokens[len(prefix) :]))  # for whoever watches it
     return [h if per_token else replace(h, score=h.score - given) for h in best] or [Hypothesis(prefix)]
 
 

@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from simulst.calls import Steps
+from simulst.errors import SimulstError
 from simulst.hypotheses import END, Found, Hypothesis, Tokens
 from simulst.policy.stop import Stopping
 from simulst.search import BWBS, IBWBS
@@ -243,6 +244,8 @@ class KeptSearch:
         self, search: JointSearch, options: BWBS | IBWBS, committed: Tokens, stop: Stopping | None, final: bool
     ) -> Steps[Found]:
         """The next step, over the frames of `search`. The other arguments are those of `BlockwiseBeamSearch.step`."""
+        if stop is not None and stop.end is not None:
+            raise SimulstError("stop: token ends each step's text by itself; write 'search: {type: joint_beam}'.")
         kept: BlockwiseBeamSearch | IncrementalBlockwiseBeamSearch
         if isinstance(options, IBWBS):
             kept = self._incremental = self._incremental or IncrementalBlockwiseBeamSearch(search, options)

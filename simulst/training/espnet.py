@@ -19,7 +19,7 @@ import yaml
 from tqdm import tqdm
 
 from simulst.errors import SimulstError
-from simulst.files.folder import digest_of_file, empty, write_atomically
+from simulst.files.folder import digest_of_file, empty, save_atomically, write_atomically
 from simulst.files.lock import locked
 from simulst.files.yaml import load_yaml, read_yaml
 from simulst.models.espnet.network.lagging import WaitOptions, lagging_of
@@ -201,6 +201,22 @@ def train(
         options += ["--init_param", f"{model}" if not left_out else f"{model}:::{','.join(left_out)}"]
     options += ["--ngpu", str(machines.ngpu)]
     run_espnet(training.command(out, [*options, *extra]), out, training.config, force, machines, files)
+    if training.wait and training.wait.wait_chunk_ms and model is not None:
+        keep_ctc(model, out)
+
+
+def keep_ctc(model: Path, out: Path) -> None:
+    """Put the CTC layer of the model to begin with beside a model with wait tokens, which is trained without it."""
+    import torch
+
+    from simulst.models.espnet.experiment import CONFIG, CTC
+
+    state = torch.load(model, map_location="cpu", weights_only=True)
+    layer = {name: tensor for name, tensor in state.items() if name.startswith("st_ctc.")}
+    if layer and "encoder" not in (read_yaml(out / CONFIG).get("freeze_param") or []):
+        print(f"{out}: the encoder was trained, so the CTC layer of {model} is left out; decode with ctc_weight 0.")
+    elif layer:
+        save_atomically(out / CTC, layer)
 
 
 def run_espnet(

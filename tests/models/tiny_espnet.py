@@ -103,7 +103,7 @@ def write_waiting(folder: Path, encoder: str, chunks: tuple[float, float], lags:
     symbols = [WAIT, *map(lag_token, lags)]
     extend_tokens(folder / "base/data", folder / "base/exp/st/3epoch.pth", folder / "tokens", symbols)
     changes = {"token_list": str(folder / "tokens/tokens.txt"), "bpemodel": str(folder / "tokens/bpe.model")}
-    changes |= {"wait_first_ms": chunks[0], "wait_chunk_ms": chunks[1]}
+    changes |= {"wait_first_ms": chunks[0], "wait_chunk_ms": chunks[1], "freeze_param": ["encoder"]}
     losses = {"st_mtlalpha": 0.0, "asr_weight": 0.0, "report_bleu": False}
     theirs = write(folder / "waiting", encoder, model_conf=losses, **changes)
     state = torch.load(folder / "tokens/begin.pth", weights_only=True)

@@ -4,6 +4,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from fake import opened
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 from tiny_search import EOS, SIZE, Tiny
@@ -12,6 +13,8 @@ from simulst.calls import run_alone
 from simulst.errors import SimulstError
 from simulst.hypotheses import Hypothesis, Tokens
 from simulst.models.espnet.network.decoder import CachedDecoder
+from simulst.policy.context import WaitToken
+from simulst.policy.stop import Token
 from simulst.search import JointBeamSearch, beam
 from simulst.search.beam import JointSearch, Running, joint_beam_search, ranked, texts
 
@@ -110,6 +113,35 @@ def test_a_draft_changes_no_word(
     assert [h.tokens for h in ours] == [h.tokens for h in expected]
     assert [h.score for h in ours] == pytest.approx([h.score for h in expected], abs=1e-4)
     assert drafted.reads <= max(min(alone.reads, 1), alone.reads - same)
+
+
+@settings(max_examples=10)
+@given(st.integers(0, 10**6), st.integers(6, 12), st.sampled_from([0.0, 0.3, 0.7]))
+def test_a_wait_token_ends_the_text_of_a_step(seed: int, frames: int, ctc_weight: float) -> None:
+    """All texts that end with it, as scored one by one; the CTC layer knows neither it nor the token of the lag."""
+    model, wait, lag = Tiny(seed), 7, 5
+    memory, prefix = model.memory(seed, frames), (lag, wait, 3, wait, 4)
+    decoder, log_probs = CachedDecoder(model.decoder), model.ctc.log_softmax(memory[None])[0].detach()
+
+    def spoken(tokens: Tokens) -> Tokens:
+        return tuple(token for token in tokens if token not in (wait, lag))
+
+    options = JointBeamSearch(SIZE**2, ctc_weight, max_length_ratio=(len(prefix) + 2.5) / frames)
+    search = JointSearch(decoder, options, EOS, EOS, wait=wait, spoken=spoken)
+    search.append(memory, log_probs)
+    stop = opened(Token(0), wait=WaitToken(wait, {0: (lag,)}, 1.0, 1.0))
+    found = {h.tokens: h.score for h in run_alone(joint_beam_search(search, prefix, stop))}
+    expected: dict[Tokens, float] = {}
+    for new in [(), *((token,) for token in range(1, EOS) if token not in (wait, lag))]:
+        score = 0.0
+        for place, token in enumerate((*new, wait)):
+            log_p, _ = decoder.prefill(torch.tensor([EOS, *prefix, *new[:place]]), search.memory)
+            score += float(log_p[0, token])
+        text = torch.tensor([spoken(prefix + new)])
+        ctc = torch.nn.functional.ctc_loss(log_probs[:, None], text, (frames,), text.shape[1:], reduction="sum")
+        expected[(*prefix, *new, wait)] = (1 - ctc_weight) * score - ctc_weight * float(ctc)
+    given = found[*prefix, wait] - expected[*prefix, wait]
+    assert {text: found[text] - given for text in expected} == pytest.approx(expected, abs=1e-3)
 
 
 def test_nothing_can_follow() -> None:

@@ -24,8 +24,9 @@ CHECKPOINTS = (
     *("latest.pth", "*epoch.pth", "model.pth"),
 )
 """File names of weights, in order of preference: chosen on dev, averaged, best, newest."""
-CONFIG, SEARCH = "config.yaml", "search.yaml"
-"""ESPnet's configuration; the search's weights that were chosen on dev, if any: `ctc_weight` and `length_bonus`."""
+CONFIG, SEARCH, CTC = "config.yaml", "search.yaml", "ctc.pth"
+"""ESPnet's configuration; the search's weights that were chosen on dev, if any: `ctc_weight` and `length_bonus`;
+the CTC layer of the model that a training began with, if that training has none."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -106,6 +107,8 @@ class Experiment:
         """
         try:
             state = torch.load(io.BytesIO(self.read(self.checkpoint)), map_location="cpu", weights_only=True)
+            if (beside := self._beside(CTC)) is not None:
+                state = torch.load(io.BytesIO(beside), map_location="cpu", weights_only=True) | state
         except SimulstError:
             raise
         except Exception as error:  # torch.load raises many kinds of errors, which depend on the bytes
@@ -125,20 +128,20 @@ class Experiment:
 
     def search(self) -> JointBeamSearch:
         """The search that a decoding configuration need not name. Raises SimulstError: search.yaml is broken."""
-        values = _yaml_of(self._chosen(), f"{self.path}: {SEARCH}")
+        values = _yaml_of(self._beside(SEARCH) or b"{}", f"{self.path}: {SEARCH}")
         if not isinstance(values, dict) or values.keys() - {"ctc_weight", "length_bonus"}:
             raise SimulstError(f"{self.path}: {SEARCH} may hold only ctc_weight and length_bonus; choose them again.")
         return build_options(JointBeamSearch, values, f"{self.path}: {SEARCH}", "the search")
 
-    def _chosen(self) -> bytes:
-        """What search.yaml holds; an empty mapping if it is not there."""
+    def _beside(self, file: str) -> bytes | None:
+        """What a file holds that need not be there."""
         if self._archive is not None:
-            names = [name for name in self._archive.namelist() if Path(name).name == SEARCH]
+            names = [name for name in self._archive.namelist() if Path(name).name == file]
             if len(names) > 1:
-                raise SimulstError(f"{self.path}: {SEARCH} could be {' or '.join(names)}; pack only one of them.")
-            return self._archive.read(names[0]) if names else b"{}"
-        file = self.path / SEARCH
-        return file.read_bytes() if file.is_file() else b"{}"
+                raise SimulstError(f"{self.path}: {file} could be {' or '.join(names)}; pack only one of them.")
+            return self._archive.read(names[0]) if names else None
+        place = self.path / file
+        return place.read_bytes() if place.is_file() else None
 
     def files(self) -> tuple[Path, ...]:
         """All that determines the output: the zip, or weights, configuration, vocabulary and search."""
@@ -146,7 +149,8 @@ class Experiment:
             return (self.path,)
         names = [self.checkpoint, CONFIG, self.config.get("bpemodel"), self.config["token_list"]]
         found = [self._place(name) for name in names if isinstance(name, str)]
-        return (*dict.fromkeys(found), *(file for file in [self.path / SEARCH, self.path / HEADS] if file.is_file()))
+        beside = (self.path / name for name in (SEARCH, CTC, HEADS))
+        return (*dict.fromkeys(found), *(file for file in beside if file.is_file()))
 
     def tokens(self) -> list[str]:
         """The vocabulary, in order."""

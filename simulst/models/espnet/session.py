@@ -170,8 +170,8 @@ class ESPnetSession(Session):
             vocabulary = self._model.vocabulary
             with_ctc = stop is not None and Need.CTC in stop.options.needs
             sos, eos, heads = vocabulary.sos, vocabulary.eos, self._model.alignment_heads
-            wait = vocabulary.wait
-            self._search = JointSearch(self._decoder, options, sos, eos, with_ctc, None, heads, wait=wait)
+            wait = {"wait": vocabulary.wait, "spoken": vocabulary.spoken}
+            self._search = JointSearch(self._decoder, options, sos, eos, with_ctc, None, heads, **wait)
             self._searched = 0
         if self._terms is None or self._terms.bonus != options.terms_bonus:
             background, vocabulary = self.opening.background, self._model.vocabulary

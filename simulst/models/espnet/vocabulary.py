@@ -80,9 +80,14 @@ class Vocabulary:
     @cached_property
     def lags(self) -> dict[int, Tokens]:
         """Lag → the tokens that a text with this lag begins with and that are never written."""
-        found = sorted(int(token[4:-1]) for token in self.tokens if re.fullmatch(r"<lag\d+>", token))
+        found = sorted(int(self.tokens[n][4:-1]) for n in self._lag_tokens)
         pieces = {lag: self.pieces.encode(lag_token(lag), out_type=str) for lag in found} if self.pieces else {}
         return {lag: tuple(self.tokens.index(piece) for piece in spelled) for lag, spelled in pieces.items()}
+
+    def spoken(self, tokens: Tokens) -> Tokens:
+        """A text without wait tokens, and without that with which it tells its lag. CTC layers know none of them."""
+        begins = max((place + 1 for place, token in enumerate(tokens) if token in self._lag_tokens), default=0)
+        return tuple(token for token in tokens[begins:] if token != self.wait)
 
     def _spell_word(self, word: str) -> Tokens:
         """The tokens of what can be spelled of a word; none if that is nothing."""
@@ -99,10 +104,13 @@ class Vocabulary:
         return [word] if self.kind == "word" else list(word)
 
     @cached_property
+    def _lag_tokens(self) -> frozenset[int]:
+        return frozenset(n for n, token in enumerate(self.tokens) if re.fullmatch(r"<lag\d+>", token))
+
+    @cached_property
     def _unwritten(self) -> frozenset[int]:
         """The tokens that are never written."""
-        waiting = (n for n, token in enumerate(self.tokens) if token == WAIT or re.fullmatch(r"<lag\d+>", token))
-        return frozenset({BLANK, self.sos, self.eos, *waiting})
+        return frozenset({BLANK, self.sos, self.eos, *self._lag_tokens, *(() if self.wait is None else (self.wait,))})
 
     @cached_property
     def _languages(self) -> list[str]:

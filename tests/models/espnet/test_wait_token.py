@@ -21,14 +21,17 @@ from simulst.opening import Opening
 from simulst.policy.commit import All, Hold
 from simulst.policy.read import Chunk, Offline
 from simulst.policy.stop import AnyOf, MaxTokens, Token
-from simulst.search import JointBeamSearch
+from simulst.search import BWBS, IBWBS, JointBeamSearch, SearchOptions
 from simulst.stream import Stream
+from simulst.streams.driver import Driver
+from simulst.training.espnet import keep_ctc
 
 LAGS = (0, 2)
 SAMPLES = 80_000  # 5 s
 CASES = {"contextual_block_conformer": (1680.0, 640.0), "conformer": (800.0, 400.0)}
 COMMIT = All(last_word=True, punctuation=True)
 GREEDY = JointBeamSearch(1, 0.0)
+WITH_CTC = [GREEDY, JointBeamSearch(1, 0.3), JointBeamSearch(4, 0.3)]
 
 
 @pytest.fixture(scope="module", params=CASES)
@@ -58,6 +61,7 @@ def taught(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFact
             break
     assert float(loss) < 0.05
     torch.save(theirs.state_dict(), folder / "waiting/exp/st/taught.pth")
+    keep_ctc(folder / "tokens/begin.pth", folder / "waiting/exp/st")
     model = load_model(folder / "waiting/exp/st", checkpoint="taught.pth")
     assert isinstance(model, ESPnet)
     return model, theirs, Chunk(ms, first_ms)
@@ -82,8 +86,8 @@ def noise(seed: int) -> np.ndarray:
     return np.random.default_rng(seed).normal(0, 0.1, SAMPLES).astype(np.float32)
 
 
-def stream_of(model: ESPnet, read: Any, lag: int, **others: Any) -> Stream:
-    return Stream(model.session(Opening("en", "de")), Decoding(read, COMMIT, Token(lag), GREEDY), **others)
+def stream_of(model: ESPnet, read: Any, lag: int, search: SearchOptions = GREEDY) -> Stream:
+    return Stream(model.session(Opening("en", "de")), Decoding(read, COMMIT, Token(lag), search))
 
 
 @pytest.mark.parametrize("lag", LAGS)
@@ -100,6 +104,39 @@ def test_a_model_that_was_taught_to_wait_waits(taught: tuple[ESPnet, Any, Chunk]
     assert written == [(a, ends[lag]), (b, ends[lag]), *((a, end) for end in ends[lag + 1 :]), (b, SAMPLES / 16)]
     assert stream.committed_text == " ".join(word for word, _ in written)
     assert list(stream.committed) == [*model.vocabulary.lags[lag], *text_of(model, lag, len(ends))]
+
+
+@pytest.mark.parametrize("search", WITH_CTC)
+def test_beside_a_ctc_layer(taught: tuple[ESPnet, Any, Chunk], search: JointBeamSearch, tmp_path: Path) -> None:
+    """With speech that it was not taught: one wait token a chunk, however it comes, alone and together with others."""
+    model, _, read = taught
+    driver, streams = Driver(), {(seed, lag): stream_of(model, read, lag, search) for seed in (8, 9) for lag in LAGS}
+    for (seed, _), stream in streams.items():
+        driver.push(stream, noise(seed), finished=True)
+    driver.finish()
+    for (seed, lag), stream in streams.items():
+        alone = stream_of(model, read, lag, search)
+        for start in range(0, SAMPLES, 7000):
+            alone.push(noise(seed)[start : start + 7000], finished=start + 7000 >= SAMPLES)
+        assert alone.committed == stream.committed and alone.reads == stream.reads
+        assert stream.committed.count(model.vocabulary.wait or 0) == len(stream.reads) - 1
+
+
+def test_the_ctc_layer_is_that_of_the_model_before(
+    taught: tuple[ESPnet, Any, Chunk], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    model, _, read = taught
+    begin = torch.load(model.path.parents[2] / "tokens/begin.pth", weights_only=True)
+    frames = torch.randn(3, tiny_espnet.WIDTH)
+    layer = torch.nn.functional.linear(frames, begin["st_ctc.ctc_lo.weight"], begin["st_ctc.ctc_lo.bias"])
+    torch.testing.assert_close(model.ctc(frames), torch.log_softmax(layer, -1))
+    (tmp_path / "config.yaml").write_text("freeze_param: []")
+    keep_ctc(model.path.parents[2] / "tokens/begin.pth", tmp_path)
+    assert "the encoder was trained, so the CTC layer of" in capsys.readouterr().out
+    assert not (tmp_path / "ctc.pth").exists()
+    for search in (BWBS(2, 0.0), IBWBS(2, 0.0)):
+        with pytest.raises(SimulstError, match=r"write 'search: \{type: joint_beam\}'"):
+            stream_of(model, read, 0, search).push(noise(2), finished=True)
 
 
 def test_stepped_decoding_equals_training(taught: tuple[ESPnet, Any, Chunk]) -> None:
