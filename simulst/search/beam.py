@@ -623,17 +623,19 @@ def joint_beam_search(
     Returns: at most `results` hypotheses, best first, without <sos> and <eos>. Scores are conditional on the prefix. If
         options.per_token, they are per new token, <eos> included; if `attention` is known, those of the whole text per
         token. If nothing can follow the prefix (no frames, no room, too few frames for the prefix), or after
-        `give_up`, the prefix alone.
+        `give_up`, the prefix alone. Where STOP names a wait token, it is written also if there is no room for more.
 
     Raises SimulstError: a score is NaN.
     """
     results, per_token = results or search.options.beam, search.options.per_token
+    closing = () if stop is None or stop.end is None else (stop.end,)
+    nothing = [Hypothesis(prefix + closing)]
     room = search.room - len(prefix)
     if search.frames == 0 or room < 1:
-        return [Hypothesis(prefix)]
+        return nothing
     running = search.start(prefix, attention, draft[: room - 1])
     if np.isneginf(running.scores[0]):
-        return [Hypothesis(prefix)]
+        return nothing
     given = float(running.scores[0])
     if not per_token:
         rank = texts
@@ -662,15 +664,15 @@ def joint_beam_search(
         elif not per_token and _are_beaten(running, ended, search.options, results):
             break
         if give_up and give_up(running, ended):
-            return [Hypothesis(prefix)]
+            return nothing
     else:
         if not ended and stop is None:  # before the end of the audio (with STOP) this is normal
             _warn_of_no_end()
-        ended += rank(running)
+        ended += [replace(h, tokens=h.tokens + closing) for h in rank(running)]
     best = ranked(ended, results)
     if stop is not None and stop.end is not None and best:
         stop.ends(TokensView(best[0].tokens[len(prefix) :]))  # for whoever watches it
-    return [h if per_token else replace(h, score=h.score - given) for h in best] or [Hypothesis(prefix)]
+    return [h if per_token else replace(h, score=h.score - given) for h in best] or nothing
 
 
 @functools.cache
