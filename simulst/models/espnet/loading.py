@@ -165,7 +165,10 @@ def _ctc_layer(
         if share:
             raise SimulstError(f"the weights lack '{name}weight', but the model was trained with CTC; give them all.")
         return None
-    return joined("float32", _filled(torch.nn.Linear(width, len(vocabulary)), weights, name).to(options.device))
+    layer = _filled(torch.nn.Linear(width, len(vocabulary)), weights, name)
+    with torch.no_grad():
+        layer.bias[list(vocabulary.unspoken)] = -torch.inf
+    return joined("float32", layer.to(options.device))
 
 
 def _is_blockwise(config: dict[str, Any]) -> bool:

@@ -104,13 +104,18 @@ class Vocabulary:
         return [word] if self.kind == "word" else list(word)
 
     @cached_property
+    def unspoken(self) -> frozenset[int]:
+        """The tokens that a CTC layer does not know."""
+        return self._lag_tokens | (frozenset() if self.wait is None else {self.wait})
+
+    @cached_property
     def _lag_tokens(self) -> frozenset[int]:
         return frozenset(n for n, token in enumerate(self.tokens) if re.fullmatch(r"<lag\d+>", token))
 
     @cached_property
     def _unwritten(self) -> frozenset[int]:
         """The tokens that are never written."""
-        return frozenset({BLANK, self.sos, self.eos, *self._lag_tokens, *(() if self.wait is None else (self.wait,))})
+        return frozenset({BLANK, self.sos, self.eos, *self.unspoken})
 
     @cached_property
     def _languages(self) -> list[str]:
