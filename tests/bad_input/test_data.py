@@ -1,7 +1,5 @@
 """Bad data directories and bad audio."""
 
-import struct
-
 import numpy as np
 import pytest
 from cases import Case, Change, Check, all_of, audio, cut, own, removed, replaced, table, written
@@ -28,16 +26,13 @@ DIRECTORIES = table(
         "data/text.en: 2 lines against 3 in segments, first odd one 'u0'",
         replaced("data/text.en", "u0 the cat sat on\n", ""),
     ),
-    ("", "data/text.en, line 3: 'u1' stands there twice", replaced("data/text.en", "u2", "u1")),
     ("", "'u0 u0 0.0' is not '<recording> <start> <end>'", replaced("data/segments", "u0 u0 0.0 1.0", "u0 u0 0.0")),
     ("", "'u0' runs from 1 to 0 s", replaced("data/segments", "0.0 1.0", "1.0 0.0")),
     ("", "'u0' runs from nan to 1 s", replaced("data/segments", "0.0", "nan")),
     ("", "u0.wav: the segment 0-77 s ends after the audio", replaced("data/segments", "1.0", "77.0")),
     ("", "1 of 3 utterances failed ... u1: ... u1.wav: no such audio file", removed("data/u1.wav")),
     ("--max-seconds 0.5", "there is no utterance to decode"),
-    ("--max-seconds nan", "'--max-seconds'", lambda: None, 2),
     ("--max-seconds 5", "u1.wav: no such audio file", all_of(removed("data/segments"), removed("data/u1.wav"))),
-    ("--limit 0", "'--limit': 0 is not in the range", lambda: None, 2),
 )
 EXPORT = table(
     "simulst export --data data --target-lang en --out files",
@@ -68,19 +63,6 @@ FILES: list[tuple[str, Change]] = [
     ("its 2 channels cancel each other", audio("data/u0.wav", np.stack([SINE, -SINE], 1))),
     ("a sample rate of 4000000 Hz cannot be", audio("data/u0.wav", SINE, 4_000_000)),
     ("a sample rate of 10 Hz cannot be", audio("data/u0.wav", SINE[:20], 10)),
-    (
-        "truncated",
-        written(
-            "data/u0.wav",
-            b"RIFF"
-            + struct.pack("<I", 10**9)
-            + b"WAVEfmt "
-            + struct.pack("<IHHIIHH", 16, 1, 1, 16000, 32000, 2, 16)
-            + b"data"
-            + struct.pack("<I", 10**9)
-            + bytes(100),
-        ),
-    ),
 ]
 TRANSLATE = "simulst translate data/u0.wav --model fake:FakeModel --source-lang es --target-lang en --decoding la2.yaml"
 SIMULEVAL = (
@@ -90,16 +72,6 @@ SIMULEVAL = (
 )
 AUDIO = [
     *(Case(TRANSLATE, f"data/u0.wav: {words}", broken) for words, broken in FILES),
-    *(
-        Case(
-            f"{EVALUATE} --data data",
-            f"1 of 3 utterances failed ... u0: data/u0.wav: {words}".replace("data/u0.wav", "/data/u0.wav", 1).replace(
-                "u0: /", "u0: ... /"
-            ),
-            all_of(without_segments, broken),
-        )
-        for words, broken in FILES[::3]
-    ),
     *(Case("simulst export --data data --target-lang en --out files", words, broken) for words, broken in FILES[1::4]),
 ]
 

@@ -23,13 +23,6 @@ def setting(name: str, **values: object) -> Change:
     return change
 
 
-def own_code() -> None:
-    written("speech/mine.py", "raise RuntimeError('was run')")()
-    kinds = {"AutoConfig": "mine.Config", "AutoModelForSpeechSeq2Seq": "mine.Model"}
-    written("speech/config.json", json.dumps({"model_type": "mine", "auto_map": kinds}))()
-
-
-CODE = "speech: the model wants to run Python code of its own; read that code, and allow it ... trust_remote_code=true"
 SPEECH = table(
     f"{AUDIO} --model speech",
     ("", "speech: not a model that simulst knows", removed("speech/config.json")),
@@ -39,11 +32,7 @@ SPEECH = table(
     ("", "speech: the weights cannot be read", cut("speech/model.safetensors", 1000)),
     ("", "speech: preprocessor_config.json cannot be read", removed("speech/preprocessor_config.json")),
     ("", "speech: ... tokeniser", removed("speech/tokenizer.json", "speech/tokenizer_config.json")),
-    ("", CODE, own_code),
-    ("--target-lang fr", "speech: the model has no language 'fr'; it has de, en, ja, zh"),
-    ("--model marian", "marian: a model of type 'marian' does not turn speech into text"),
     ("--model-option dtype=int4", "option 'dtype': ... 'float32'"),
-    ("--model-option window=1", "option 'window': ... greater than or equal to 5"),
     (
         "--model owner/name",
         "owner/name: no such folder, and the Hugging Face hub did ... the network",
@@ -55,7 +44,6 @@ def cascade(**translator: object) -> Change:
     return lambda: speaker.write(Path(), dict(translator), SAY) and None
 
 
-MANY = {"type": "llm", "model": "llm", "instruction": "be brief " * 90}
 OPEN = {"type": "command", "command": "cat", "answers": "line"}
 IBWBS = written("la2.yaml", "read: {type: chunk, ms: 500}\ncommit: {type: all}\nsearch: {type: ibwbs}")
 NOT_INCREMENTAL = (
@@ -64,10 +52,7 @@ NOT_INCREMENTAL = (
 CASCADES = table(
     f"{AUDIO} --model cascade.yaml",
     ("", "gone: no such folder", cascade(type="huggingface", model="gone")),
-    ("", "marian: a model of type 'marian' is not a decoder-only", cascade(type="llm", model="marian")),
-    ("", "llm: the chat has ... but the model reads 256; give it fewer examples", cascade(**MANY)),
     ("", NOT_INCREMENTAL, all_of(IBWBS, cascade(type="huggingface", model="marian"))),
-    ("", NOT_INCREMENTAL, all_of(IBWBS, cascade(type="llm", model="llm"))),
     ("", "option 'answers': ... 'line'", cascade(**{**OPEN, "answers": "letter"})),
 )  # fmt: skip
 

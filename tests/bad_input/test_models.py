@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 import torch
 import yaml
-from cases import Case, Change, Check, all_of, cut, own, removed, replaced, table, written
+from cases import Case, Change, Check, own, removed, replaced, table, written
 
 AUDIO = "simulst translate data/u0.wav --decoding la2.yaml"
 LANGUAGES = "--source-lang es --target-lang en"
@@ -23,15 +23,6 @@ FAKE = table(
     (
         "--model fake:FakeModel --model-option token_ms=x",
         "fake:FakeModel: the model cannot be made with these options (TypeError",
-    ),
-    (
-        "--model fake:FakeModel --model-option vocabulary=none",
-        "fake:FakeModel: the model cannot be made with these options (KeyError",
-    ),
-    (
-        "--model own:Broken",
-        "the model 'own:Broken' cannot be imported (ZeroDivisionError: division by zero, ... own.py, line 1)",
-        written("own.py", "1 / 0"),
     ),
     (
         "--model own3:Model",
@@ -58,27 +49,17 @@ FAKE = table(
             "class Model:\n    def __init__(self, path, n=2): pass\n    def session(self, opening): return 3\n",
         ),
     ),
-    (
-        "--model own5:Model",
-        "own5:Model: not a model; write a class like Model",
-        written("own5.py", "class Model:\n    def session(self): pass\n"),
-    ),
 )
 ARGUMENTS = [
     *table(
         AUDIO,
-        ("--model fake:FakeModel --source-lang es", "Missing option '--target-lang'", lambda: None, 2),
-        (f"{LANGUAGES}", "Missing option '--model'", lambda: None, 2),
         ("--model fake:FakeModel --source-lang es --target-lang xx", "'xx' is not the code of a language"),
         ("--model whisper --source-lang de --target-lang en", "whisper: the model has no language 'de'; it has en, es"),
         (
             "--model whisper --source-lang es --target-lang ja",
             "Whisper writes the source language or English, not 'ja'",
         ),
-        ("--model espnet --source-lang en --target-lang fr", "espnet: the model was trained to write 'de', not 'fr'"),
     ),
-    Case("simulst translate", "Missing argument 'AUDIO...'", status=2),
-    Case("simulst dekode", "No such command 'dekode'", status=2),
 ]
 
 
@@ -122,7 +103,6 @@ ESPNET = table(
     ("--model-option checkpoint=3", "option 'checkpoint': ... string ... 3"),
     ("--model-option checkpoint=tokens.txt", "espnet: tokens.txt cannot be read"),
     ("", f"espnet: {PTH.split('/')[1]} cannot be read", written(PTH, "")),
-    ("", "valid.acc.ave.pth cannot be read", cut(PTH, 2000)),
     ("", "valid.acc.ave.pth holds more than weights", weights(lambda w: {"model": w, "epoch": 3})),
     ("", "the weights lack", weights(lambda w: {1: torch.zeros(2)})),
     ("", "espnet: the file tokens.txt is missing", removed("espnet/tokens.txt")),
@@ -134,31 +114,20 @@ ESPNET = table(
     ("", "token_type: 'phn' is not implemented", config("espnet", token_type="phn")),
     ("", "config.yaml names no bpemodel", config("espnet", bpemodel=None)),
     ("", "espnet: ", config("espnet", token_list=[])),
-    ("", "encoder: 'branchformer' is not implemented; use contextual", config("espnet", encoder="branchformer")),
     ("", "espnet: its configuration: encoder: Input should be a valid string", config("espnet", encoder=["x"])),
-    ("", "frontend: 's3prl' is not implemented", config("espnet", frontend="s3prl")),
     ("", "the weights and config.yaml do not fit", config("espnet", encoder_conf={"sizes": 3})),
     ("", "espnet: ", config("espnet", model_conf=[1])),
     ("", "frontend: the model was trained on audio of 8000 Hz", config("espnet", frontend_conf={"fs": "8k"})),
     ("", "espnet: ", config("espnet", frontend_conf={"fs": "fast"})),
     ("", "espnet: ", config("espnet", train_data_path_and_name_and_type=3)),
     ("--model-option threads=-1", "espnet: the model, option 'threads': ... greater than or equal to 0; found -1"),
-    ("--model-option threads=abc", "option 'threads': ... integer; found 'abc'"),
-    ("--model-option window=abc", "option 'window': ... number; found 'abc'"),
     ("--model-option window=.nan", "option 'window': ... finite number"),
     ("--model-option window=2", "window: 2 s is too short"),
     ("--model-option precision=int4", "option 'precision': ... 'float32'"),
     ("--model-option device=abc", "this machine has no device 'abc'"),
-    ("--model-option device=cuda:99", "this machine has no device 'cuda:99'"),
     ("--model-option beam=3", "the model has no option 'beam'; it has device, threads, checkpoint"),
     ("--model model.zip", "model.zip: not a zip that ESPnet packed", written("model.zip", "PK")),
-    ("--model model.zip", "model.zip: not a zip that ESPnet packed", zipped(a="1")),
     ("--model model.zip", "model.zip: ", zipped(meta_yaml="[1]")),
-    (
-        "--model model.zip",
-        "model.zip: ",
-        zipped(meta_yaml="yaml_files: {st_train_config: a}\nfiles: {st_model_file: b}"),
-    ),
 )
 WINDOW = [
     Case(
@@ -169,7 +138,6 @@ WINDOW = [
 WHISPER = table(
     f"{AUDIO} --model whisper {LANGUAGES}",
     ("", "whisper: not a model that simulst knows", removed("whisper/model.bin")),
-    ("", "whisper: not a model that simulst knows", removed("whisper/vocabulary.json")),
     ("", "whisper: the file tokenizer.json is missing", removed("whisper/tokenizer.json")),
     ("", "whisper: the file config.json is missing", removed("whisper/config.json")),
     ("", "whisper: its vocabulary and tokenizer.json do not fit", written("whisper/vocabulary.json", "[]")),
@@ -179,24 +147,14 @@ WHISPER = table(
     ("", "whisper: tokenizer.json is broken", written("whisper/tokenizer.json", "{}")),
     ("", "no token <|startofprev|>", replaced("whisper/tokenizer.json", "<|startofprev|>", "<|start|>")),
     ("", "whisper: CTranslate2 cannot load the model", written("whisper/model.bin", "")),
-    ("", "whisper: CTranslate2 cannot load the model", cut("whisper/model.bin", 9000)),
     ("--model-option threads=-1", "whisper: the model, option 'threads': ... greater than or equal to 0"),
     ("--model-option padding_seconds=.nan", "option 'padding_seconds': ... found nan"),
     ("--model-option silence_seconds=1e9", "option 'silence_seconds': ... found"),
     ("--model-option compute_type=int3", "Invalid compute type: int3); on cpu, compute_type may be auto, default, "),
     ("--model-option device=cuda", "whisper: CTranslate2 cannot load the model"),
 )
-RUNS = [  # the same through a run, before any audio is decoded
-    Case(
-        f"simulst {command} la2.yaml --data data --out out {case.command.removeprefix(AUDIO)}",
-        case.words,
-        all_of(case.broken, removed("data/u0.wav")),
-    )
-    for command, cases in (("evaluate --decoding", [*FAKE[::4], *ESPNET[::5]]), ("sweep --decodings", WHISPER[::4]))
-    for case in cases
-]
 
 
-@pytest.mark.parametrize("case", [*FAKE, *ARGUMENTS, *ESPNET, *WINDOW, *WHISPER, *RUNS], ids=str)
+@pytest.mark.parametrize("case", [*FAKE, *ARGUMENTS, *ESPNET, *WINDOW, *WHISPER], ids=str)
 def test_models(case: Case, check: Check) -> None:
     check(case)

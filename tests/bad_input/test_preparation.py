@@ -12,39 +12,24 @@ MUST_C = table(
     ("--root nowhere", "nowhere: no such folder; --root is the folder that holds en-de/data"),
     ("--root corpus/en-de", "corpus/en-de: no language pair 'en-de'; it has none. Give the --root"),
     ("--pairs en-fr", "corpus: no language pair 'en-fr'; it has en-de"),
-    ("--pairs ../en-de", "corpus: no language pair '../en-de'"),
     ("--splits test", "corpus/en-de/data: no split 'test'; it has dev, train"),
     ("--splits 'dev ../dev'", "split"),
-    ("--version 4", "'--version'", lambda: None, 2),
     ("--version 2", "train.yaml: MuST-C version 1 (its segments have no rW), not 2"),
-    ("--on-error keep", "'--on-error': 'keep' is not one of", lambda: None, 2),
     ("--max-ratio nan", "--max-ratio: nan would drop everything"),
-    ("--min-seconds nan", "--min-seconds nan"),
     ("--min-seconds 9 --max-seconds 3", "--min-seconds 9, --max-seconds 3: nothing lies between"),
     ("--max-seconds 0.5", "train.yaml: no segment can be used (too long: 3; the first: "),
     ("", "no folder wav", removed("corpus/en-de/data/dev/wav")),
     ("", "dev.yaml: cannot be read (No such file or directory)", removed(YAML)),
-    ("", "dev.de: cannot be read (No such file or directory)", removed(DE)),
     ("", "dev.de, line 1: not UTF-8", written(DE, b"\xff\xfe")),
     ("", "3 segments, but 2 lines in dev.de, so line 3 has no partner", replaced(DE, "der Hund\n", "")),
     ("", "dev.yaml, line 3: not YAML", written(YAML, "- {}\n- {}\n- {a: [\n")),
-    ("", "dev.yaml, line 1: not YAML", replaced(YAML, "0.9", "2020-13-45")),
     ("", "dev.yaml, line 1: no list of segments", written(YAML, "a: 1\n")),
-    ("", "0 segments, but 3 lines", written(YAML, "")),
     ("--on-error stop", "dev.yaml, line 1: 'offset' is missing", replaced(YAML, "offset: 0.0", "begin: 0.0")),
-    ("--on-error stop", "dev.yaml, line 1: start or duration is no number", replaced(YAML, "0.9", "long")),
-    ("--on-error stop", "dev.yaml, line 1: a segment at 0 s of nan s cannot be", replaced(YAML, "0.9", ".nan")),
-    (
-        "--on-error stop",
-        "dev.yaml, line 1: the segment ends at 9.00 s, dev.wav at 3.00 s",
-        replaced(YAML, "0.9", "9.0"),
-    ),
     (
         "--on-error stop",
         "dev.yaml, line 1: '../dev.wav' is no plain file name",
         replaced(YAML, "dev.wav", "../dev.wav"),
     ),
-    ("--on-error stop", "no.wav is missing", replaced(YAML, "dev.wav", "no.wav")),
     (
         "--on-error stop",
         "dev.yaml, line 1: this is no segment",
@@ -57,7 +42,6 @@ MUST_C = table(
 )
 TSV = table(
     "local/prepare_data.py tsv --pair en-de --out prepared",
-    ("", "Missing argument 'SPLIT=TSV...'", lambda: None, 2),
     ("table.tsv", "'table.tsv': give SPLIT=TSV"),
     ("train=table.tsv train=table.tsv", "each split once"),
     ("a/b=table.tsv", "'a/b' cannot name a split"),
@@ -84,7 +68,6 @@ TSV = table(
         "table.tsv, line 2: not UTF-8",
         written("table.tsv", b"path\tsentence\ttranslation\n\xff\n"),
     ),
-    ("train=table.tsv --audio data", "no column 'path'; the first line names none", written("table.tsv", "")),
     (
         "train=table.tsv --audio data --on-error stop",
         "table.tsv, line 2: 2 fields, but the header has 3",
@@ -116,9 +99,6 @@ def silent_film() -> None:
 
 
 SEGMENTS = "iwslt/audio-segments.yaml"
-APART = all_of(
-    replaced(SEGMENTS, "wav: a", "wav: b"), replaced(SEGMENTS, "wav: b.wav, offset: 1", "wav: a.wav, offset: 1")
-)
 IWSLT = table(
     "egs/iwslt/local/prepare_iwslt.py iwslt prepared",
     ("", "a.mp4: has no sound; give a file with an audio track", silent_film),
@@ -131,9 +111,6 @@ IWSLT = table(
         all_of(written("iwslt/audio/a.mp4", b""), replaced(SEGMENTS, "a.wav", "a")),
     ),
     ("", "a.wav: the sentence at 0.5 s ends at 9.50 s, but the recording at 3.00 s", replaced(SEGMENTS, "2.0", "9.0")),
-    ("", "3 segments, but 4 lines in iwslt/de.txt", written("iwslt/de.txt", "a\nb\nc\nd\n")),
-    ("", "b goes back from 2.5 s to 1.5 s", replaced(SEGMENTS, "offset: 0.0", "offset: 2.5")),
-    ("", "the segments of b are apart", APART),
     ("", "the recording 'a b' may have letters", replaced(SEGMENTS, "wav: a.wav", "wav: a b.wav")),
     ("", "iwslt: has no audio-segments.yaml and no other YAML; name", removed(SEGMENTS)),
     ("", "iwslt: has no texts such as en.txt", removed("iwslt/en.txt", "iwslt/de.txt")),
@@ -148,9 +125,7 @@ IWSLT = table(
 )
 PAIRS = table(
     "local/prepare_data.py combine --data corpora --split train --out both",
-    ("", "Missing argument 'PAIRS...'", lambda: None, 2),
     ("en-de", "pairs en-de: one pair of one corpus; give more pairs, or another corpus by --also"),
-    ("en-de fr-de", "pairs en-de fr-de: give different pairs with the same source"),
     ("en-de en-fr", "corpora/en-de/train: no such data directory"),
 )
 
@@ -168,14 +143,8 @@ SOUNDS = [f"asterisk-core-sounds-{name}" for name in ("en", "es", "es-wav")]
 PROMPTS = table(
     "egs/prompts/local/prepare_prompts.py --downloads downloads --out prompts --languages es",
     ("--languages xx", "--languages: 'xx' is not offered; choose from es, fr, it, ru"),
-    ("--min-words 0", "'--min-words'", lambda: None, 2),
     ("", "downloads: apt-get could not get asterisk-core-sounds-en, ... (there is no apt-get); download the .deb"),
     ("", "asterisk-core-sounds-en_1_all.deb: cannot be unpacked ... delete it and run again", debs(*SOUNDS)),
-    (
-        "",
-        "cannot be unpacked ... delete it",
-        all_of(debs(*SOUNDS), deb(SOUNDS[0], b"!<arch>\n" + b"data.tar.xz/".ljust(48) + b"100       `\n")),
-    ),
     ("--downloads la2.yaml", "la2.yaml: a file, but a folder is needed there"),
 )
 GAMES = ["beneath-a-steel-sky", "drascula", "drascula-spanish"]
@@ -212,7 +181,6 @@ def unpacked(*files: str) -> None:
 MINI = table(
     "egs/mini/local/make_mini.py --out mini --train 3 --dev 2 --tst-common 2 --tst-he 2",
     ("--pairs en-fr", "--pairs: 'en-fr' is not offered; choose from en-de, en-ja"),
-    ("--train 0", "'--train': 0 is not in the range", lambda: None, 2),
     ("--out la2.yaml", "la2.yaml"),
 )
 NEW = table(
@@ -229,8 +197,6 @@ CONTEXT = [
         ("--counted nowhere", "nowhere: cannot be read"),
         ("--counted words", "words: cannot be read", written("words", b"u0 \xff")),
         ("--counted data/text.en --target-lang ja", "'ja' has no spaces between words"),
-        ("--counted data/text.en --share 2", "'--share'", lambda: None, 2),
-        ("--counted data/text.en --others -1", "'--others'", lambda: None, 2),
     ),
     *table(
         "egs/voices/local/write_cascades.py --model whisper --decodings sweep.yaml --out cascades",

@@ -3,22 +3,16 @@
 import json
 
 import pytest
-from cases import Case, Change, Check, all_of, audio, cut, removed, replaced, table, written
+from cases import Case, Change, Check, all_of, audio, removed, replaced, table, written
 
 DUMP = table(
     "local/prepare_data.py dump --data data --out dump --texts 'en lc.rm.en'",
-    ("--texts ''", "'--texts': give at least one word", lambda: None, 2),
     ("--texts fr", "data: no text in language 'fr'; it has de, en"),
-    ("--speeds fast", "'--speeds': 'fast'", lambda: None, 2),
-    ("--speeds ''", "'--speeds': give at least one number", lambda: None, 2),
-    ("--speeds '1.0 0'", "'--speeds': '1.0 0': give numbers above 0", lambda: None, 2),
     ("--speeds nan", "'--speeds': 'nan': give numbers above 0", lambda: None, 2),
     ("--speeds '1.0 0.9 1'", "a factor is there twice; remove one of them"),
     ("", "data/utt2spk: no such file", removed("data/utt2spk")),
     ("", "data/utt2spk: has no line for 'u1'", replaced("data/utt2spk", "u1 u1\n", "")),
     ("", "data/text.lc.rm.en: has no line for 'u2'", replaced("data/text.lc.rm.en", "u2", "u3")),
-    ("", "u1.wav: truncated", cut("data/u1.wav", 900)),
-    ("", "has samples that are NaN", audio("data/u1.wav", [float("nan")] * 16000)),
     ("", "dump: is there already, without made_of.json; name another", written("dump/x", "")),
     ("--force", "dump: is there already, without made_of.json; name another", written("dump/x", "")),
     (
@@ -30,7 +24,6 @@ DUMP = table(
 )
 TOKENS = table(
     "simulst train tokens data/text.en --out tokens --size 20",
-    ("--kind words", "'--kind': 'words' is not one of", lambda: None, 2),
     ("--size 3", "data/text.en: 3 unigram pieces are too few"),
     ("--size 100000", "data/text.en: the text does not support 100000 unigram pieces"),
     ("--symbol ''", "data/text.en: SentencePiece failed"),
@@ -43,23 +36,14 @@ TRAIN = "--config conf.yaml --train dump --valid dump --text tc.de --tokens toke
 ESPNET = [
     *table(
         f"simulst train espnet {TRAIN}",
-        ("", "Missing option '--stats'", lambda: None, 2),
         ("--stats stats", "conf.yaml: no such training configuration"),
         ("--stats stats --encoder no.pth", "no.pth: no such weights to begin with; do the ASR pre-training first"),
         ("--stats stats --model no.pth", "no.pth: no such weights to begin with; train that model first"),
-        ("--stats stats --ngpu -1", "'--ngpu'", lambda: None, 2),
-        ("--stats stats --wait-k 3", "conf.yaml: no such training configuration"),
-        (
-            "--stats stats --wait-k 3 --unit-ms 100",
-            "wait_unit_ms: 100 ms; give a multiple of 32 ms",
-            written("conf.yaml", "{encoder: transformer, decoder: transformer}"),
-        ),
         (
             "--stats stats --wait-k 3",
             "the encoder 'contextual_block_conformer'",
             written("conf.yaml", "{encoder: contextual_block_conformer, decoder: transformer}"),
         ),
-        ("--stats stats --task mt", "'--task': 'mt' is not one of", lambda: None, 2),
         (
             "--stats stats --num-nodes 2 --hosts a,b",
             "--num-nodes and --hosts: give one of them",
@@ -70,31 +54,16 @@ ESPNET = [
         ("--stats stats", "conf.yaml: not a mapping of ESPnet's options", written("conf.yaml", "- 1\n")),
         (
             "--stats stats",
-            "exp: was begun with other options",
-            all_of(
-                written("conf.yaml", "a: 1"),
-                written("exp/simulst.json", '{"command": [], "config": "b: 1", "files": {}}'),
-            ),
-        ),
-        (
-            "--stats stats",
             "exp/simulst.json: damaged",
             all_of(written("conf.yaml", "a: 1"), written("exp/simulst.json", "{")),
         ),
     ),
-    Case(f"simulst train decode {TRAIN}", "No such command 'decode'", status=2),
-    Case("simulst train stats --config conf.yaml", "Missing option", status=2),
     Case(f"simulst train stats {TRAIN} --writes 2", "belong to --wait-k"),
 ]
 AVERAGE = table(
     "simulst train average espnet --data data --text de --target-lang de",
     ("", "espnet/simulst.log: no such file; train the model first"),
     ("", "espnet: no checkpoint of a finished epoch", written("espnet/simulst.log", "")),
-    (
-        "",
-        "espnet: no checkpoint of a finished epoch",
-        all_of(written("espnet/simulst.log", "x"), written("espnet/1epoch.pth", "x")),
-    ),
     (
         *("", "1epoch.pth: not a readable checkpoint"),
         all_of(written("espnet/simulst.log", "1epoch results: [valid] acc=0.5"), written("espnet/1epoch.pth", "x")),
@@ -106,17 +75,7 @@ AVERAGE = table(
             lambda: __import__("torch").save([1], "espnet/1epoch.pth"),
         ),
     ),
-    (
-        "",
-        "1epoch.pth: not a readable checkpoint",
-        all_of(
-            written("espnet/simulst.log", b"\xff1epoch results: [valid] acc=0.5\n"), written("espnet/1epoch.pth", "x")
-        ),
-    ),
     ("--data data", "--data, --text, --target-lang: give them equally often"),
-    ("--counts 0", "'--counts': '0': give numbers above 0", lambda: None, 2),
-    ("--counts few", "'--counts': 'few'", lambda: None, 2),
-    ("--limit 0", "'--limit': 0 is not in the range", lambda: None, 2),
 )
 
 
@@ -134,15 +93,10 @@ def line(**changes: object) -> Change:
 BROKEN: list[tuple[str, Change]] = [
     ("prefixes.jsonl: no such file", removed("prefixes.jsonl")),
     ("prefixes.jsonl, line 1: not a line of prefix extraction", prefixes("{\n")),
-    ("prefixes.jsonl, line 1: not a line of prefix extraction", prefixes('{"utterance": "u0"}\n')),
-    ("prefixes.jsonl, line 1: not a line of prefix extraction", line(pairs=[{"frames": "many", "text": "der"}])),
-    ("prefixes.jsonl, line 1: not a line of prefix extraction", line(tau="8")),
-    ("prefixes.jsonl: not UTF-8", written("prefixes.jsonl", b"\xff\xfe\n")),
     ("prefixes.jsonl: 'u9' is not in data", line(utterance="u9")),
 ]
 PAIRS = table(
     "simulst prefix pairs --data data --prefixes prefixes.jsonl --target-lang de --out pairs",
-    ("--max-ratio nan", "'--max-ratio'", lambda: None, 2),
     ("--max-ratio 1", "no pair is left of 6; raise --max-ratio"),
     ("", "prefixes.jsonl: has no pairs", line(pairs=[])),
     ("", "pairs: is there already", written("pairs/x", "")),
@@ -152,8 +106,6 @@ PREDICTOR = table(
     "simulst prefix predictor --data data --prefixes prefixes.jsonl --valid-data data --valid-prefixes prefixes.jsonl "
     "--out p",
     ("--mels 0", "boundary predictor: mels is 0"),
-    ("--learning-rate nan", "boundary predictor: learning_rate is nan"),
-    ("--seed x", "'--seed'", lambda: None, 2),
     ("", "'u0' has 100 frames, fewer than in its extraction", line(frames=500, pairs=[{"frames": 480, "text": "der"}])),
     ("", "tau", line(tau=10)),
     ("--valid-prefixes la2.yaml", "la2.yaml, line 1: not a line of prefix extraction"),
@@ -164,23 +116,13 @@ PREDICTOR = table(
 )
 EXTRACT = table(
     "simulst prefix extract --data data --model offline --source-lang en --target-lang de --out pairs",
-    ("--tau 0", "'--tau'", lambda: None, 2),
     ("--beam 1000000000", "beam is 1000000000"),
-    ("--limit -1", "'--limit'", lambda: None, 2),
     ("--model whisper --source-lang es --target-lang en", "whisper: prefix pairs are extracted with an ESPnet model"),
     ("--model fake:FakeModel --source-lang es --target-lang en", "fake:FakeModel: prefix pairs are extracted with"),
-    ("--target-lang fr", "data: no text in language 'fr'"),
     ("--target-lang en", "offline: the model was trained to write 'de', not 'en'"),
-    ("--model-option threads=-1", "offline: the model, option 'threads'"),
     ("", "1 of 1 shards failed ... u9.wav: no such audio file", replaced("data/wav.scp", "u1.wav", "u9.wav")),
-    ("", "u1.wav: not readable as audio", all_of(removed("data/segments"), written("data/u1.wav", "x"))),
     ("", "pairs: was begun with model", written("pairs/extraction.json", '{"model": "x"}')),
     ("", "pairs/extraction.json: damaged", written("pairs/extraction.json", "3")),
-    (
-        "",
-        "data/segments: there is no utterance in it",
-        all_of(*(written(f"data/{n}", "") for n in ("wav.scp", "segments", "text.de"))),
-    ),
 )
 SIMULEVAL = (
     "simuleval --no-progress-bar --agent-class simulst.serve.simuleval.StreamAgent --model fake:FakeModel "
@@ -189,16 +131,13 @@ SIMULEVAL = (
 )
 AGENT = table(
     SIMULEVAL,
-    ("", "the following arguments are required: --target-lang", lambda: None, 2),
     ("--target-lang zh", "--eval-latency-unit is 'word', but the agent writes chars for 'zh'"),
     ("--target-lang en --unit char", "give --eval-latency-unit char"),
-    ("--target-lang en --unit line", "argument --unit: invalid choice: 'line'", lambda: None, 2),
     ("--target-lang en --eval-latency-unit char", "give --eval-latency-unit word"),
     ("--target-lang xx", "'xx' is not the code of a language"),
     ("--target-lang en --source-lang de", "the fake has no language 'de'"),
     ("--target-lang en --device cuda", "the model has no option 'device'"),
     ("--target-lang en --decoding no.yaml", "no.yaml: no such configuration file"),
-    ("--target-lang en --decoding sweep.yaml", "option 'ms' has several values, [500, 800]"),
     (
         *("--target-lang en", "the source has 2 channels and SimulEval does not mix them"),
         all_of(
