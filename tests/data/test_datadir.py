@@ -91,12 +91,6 @@ def test_the_part_is_no_beginning() -> None:
     assert [utterance.name for utterance in drawn(utterances, 3)] == ["u3", "u10", "u16"]
 
 
-def test_table_is_a_folder(tmp_path: Path) -> None:
-    (tmp_path / "wav.scp").mkdir()
-    with pytest.raises(SimulstError, match=r"wav\.scp"):
-        read_table(tmp_path / "wav.scp")
-
-
 def test_tabs_and_byte_order_mark(tmp_path: Path) -> None:
     path = tmp_path / "text.en"
     path.write_bytes("\ufeffu\tone two\r\nv three\r\n".encode())

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-import subprocess
-import sys
 from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
@@ -14,7 +12,6 @@ import pytest
 import soundfile
 import yaml
 
-import prepare_data
 from corpora.corpus import Choice, count_table
 from corpora.must_c import check_version, prepare_must_c, read_lines
 from make_mini import make_mini
@@ -146,11 +143,6 @@ def test_forms_of_speakers(corpus: Corpus, speaker: str, name: str | None) -> No
     assert (name or "ted_00002") in read_table(corpus.out / "en-de" / "dev" / "spk2utt")
 
 
-def test_audio_of_another_rate(corpus: Corpus) -> None:
-    soundfile.write(corpus.folder / "wav" / "ted_1.wav", np.zeros((44100 * 5, 2), np.float32), 44100)
-    assert corpus.prepare("stop")["kept"] == 3
-
-
 def test_references_of_tests_are_left_alone_and_training_is_normalised(tmp_path: Path) -> None:
     english = ["(Applause) Good  morning!", "♪ La la ♪", "“Thank you…”"]
     german = ["(Beifall) Guten\u00a0Morgen!", "„Es“ ist eins.", "(Applaus) „Danke…“"]
@@ -277,14 +269,3 @@ def test_last_lines(tmp_path: Path) -> None:
     for content, lines in (("a\nb\n", ["a", "b"]), ("a\nb", ["a", "b"]), ("", []), ("a\n\n", ["a", ""])):
         (tmp_path / "x").write_text(content)
         assert read_lines(tmp_path / "x") == lines
-
-
-def test_the_command(corpus: Corpus) -> None:
-    program = [sys.executable, prepare_data.__file__, "must-c"]
-    command = [*program, "--root", str(corpus.root), "--out", str(corpus.out), "--splits"]
-    done = subprocess.run([*command, "dev"], capture_output=True, text=True, check=False)
-    assert done.returncode == 0 and done.stdout.startswith("en-de, in the form of MuST-C version 2 or 3, segments:\n")
-    assert "dropped" not in done.stdout
-    (corpus.folder / "wav" / "ted_2.wav").unlink()
-    done = subprocess.run([*command, "dev", "--version", "3"], capture_output=True, text=True, check=True)
-    assert done.stdout.endswith(f"\ndropped segments and reasons: {corpus.out / 'en-de/dev/dropped.log'}\n")

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
 import unicodedata
 from collections import Counter
 from pathlib import Path
@@ -14,7 +12,6 @@ import soundfile
 from hypothesis import given
 from hypothesis import strategies as st
 
-import prepare_data
 from corpora.corpus import Choice
 from corpora.must_c import prepare_must_c
 from corpora.tsv import Columns, _name, prepare_tsv
@@ -238,23 +235,6 @@ def test_files_are_found_in_any_normal_form(corpus: Corpus, there: str, listed: 
     assert corpus.prepare()["kept"] == 1
     [(recording, file)] = corpus.table("wav.scp").items()
     assert Path(file).is_file() and recording.startswith("né_ö")
-
-
-def test_two_files_whose_names_look_alike(corpus: Corpus) -> None:
-    names = [unicodedata.normalize(form, "né.wav") for form in ("NFC", "NFD")]
-    for name in names:
-        (corpus.root / "clips" / name).write_bytes((corpus.root / "clips/de_1.wav").read_bytes())
-    corpus.write([HEADER, *(("b", name, "Ja.", "Yes.") for name in names)])
-    with pytest.raises(SimulstError, match=r"ne\\u0301\.wav.* and .*n\\xe9\.wav.* would both be named 'né'"):
-        corpus.prepare()
-
-
-def test_the_command(corpus: Corpus) -> None:
-    command = [sys.executable, prepare_data.__file__, "tsv", "--pair", "de-en", "--out", str(corpus.out)]
-    command += ["--audio", str(corpus.root / "clips"), "--speaker-column", "client_id"]
-    done = subprocess.run([*command, f"dev={corpus.path}"], capture_output=True, text=True, check=False)
-    assert done.returncode == 0 and done.stdout.startswith("de-en, segments:"), done.stderr
-    assert list(corpus.table("spk2utt")) == ["a", "b"]
 
 
 @pytest.mark.parametrize("samples", [1, 7])

@@ -1,6 +1,16 @@
-"""Makes tests/models/cascade/speaker.py importable."""
+"""Makes tests/models/cascade/speaker.py importable; tiny language models that chat."""
 
 import sys
 from pathlib import Path
 
+import pytest
+import tiny_huggingface
+
 sys.path.insert(0, str(Path(__file__).parent))
+from speaker import CHATS
+
+
+@pytest.fixture(scope="session")
+def chats(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
+    place = tmp_path_factory.mktemp("llm")
+    return {kind: tiny_huggingface.write_language_model(place / kind, kind) for kind in CHATS}

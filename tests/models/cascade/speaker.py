@@ -18,6 +18,7 @@ from simulst.streams import open_stream
 
 RATE = 16000
 STEP = RATE // 5
+CHATS = ("llama", "qwen3")  # kinds of language models that chat
 
 
 class Speaker:

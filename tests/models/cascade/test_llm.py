@@ -22,15 +22,8 @@ from simulst.opening import Opening
 from simulst.search import JointBeamSearch
 from simulst.streams import open_stream
 
-KINDS = ("llama", "qwen3")
 SAY = "The cat sat on the mat. The dog sat by the cat."
 GREEDY = JointBeamSearch(beam=1, ctc_weight=0.0, max_length_ratio=3.0)
-
-
-@pytest.fixture(scope="module")
-def folders(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
-    place = tmp_path_factory.mktemp("llm")
-    return {kind: tiny_huggingface.write_language_model(place / kind, kind) for kind in KINDS}
 
 
 def translation(folder: Path, **options: Any) -> Any:
@@ -38,10 +31,10 @@ def translation(folder: Path, **options: Any) -> Any:
 
 
 @pytest.mark.usefixtures("unguarded")
-@pytest.mark.parametrize("kind", KINDS)
-def test_greedy_search_is_the_librarys(kind: str, folders: dict[str, Path]) -> None:
+@pytest.mark.parametrize("kind", speaker.CHATS)
+def test_greedy_search_is_the_librarys(kind: str, chats: dict[str, Path]) -> None:
     """All tokens that end a line are one end; the others are those of `generate`."""
-    ours = translation(folders[kind])
+    ours = translation(chats[kind])
     loaded = ours._loaded
     prompt = loaded.prompt(ours._options.messages("en", "de", "the cat sat", ()))
     said = loaded.tokenizer.decode(list(prompt))
@@ -55,8 +48,8 @@ def test_greedy_search_is_the_librarys(kind: str, folders: dict[str, Path]) -> N
     assert list(best.tokens[: len(theirs)]) == theirs and len(theirs) > 3
 
 
-def test_what_is_known_is_not_read_again(folders: dict[str, Path], monkeypatch: pytest.MonkeyPatch) -> None:
-    ours = translation(folders["llama"])
+def test_what_is_known_is_not_read_again(chats: dict[str, Path], monkeypatch: pytest.MonkeyPatch) -> None:
+    ours = translation(chats["llama"])
     model, read = ours._loaded.model, []
     forward = model.forward
     monkeypatch.setattr(model, "forward", lambda **k: read.append(k["input_ids"].shape[1]) or forward(**k))
@@ -64,16 +57,6 @@ def test_what_is_known_is_not_read_again(folders: dict[str, Path], monkeypatch: 
     first, read[:] = read[0], []
     speaker.searched(ours, "the cat sat on", (), GREEDY, None)
     assert first > 20 and read[0] < 8
-
-
-@pytest.mark.parametrize("kind", KINDS)
-@pytest.mark.parametrize("commit", [{"type": "local_agreement", "n": 2}, {"type": "hold", "n": 2}], ids=("la", "hold"))
-def test_streams(kind: str, commit: dict[str, Any], folders: dict[str, Path], tmp_path: Path) -> None:
-    """The text does not depend on how audio is cut."""
-    path = speaker.write(tmp_path, {"type": "llm", "model": str(folders[kind]), "history": 1}, SAY)
-    model = load_model(path)
-    first, second = (speaker.streamed(model, SAY, cut, commit=commit) for cut in (3200, 20000))
-    assert first == second and first
 
 
 @pytest.mark.parametrize(
@@ -94,14 +77,14 @@ def test_which_models_share_batches(kind: str, options: dict[str, Any], batched:
     assert _is_batched(config) == batched
 
 
-def test_sentences_are_spaced(folders: dict[str, Path]) -> None:
-    for kind in KINDS:
-        ours = translation(folders[kind])
+def test_sentences_are_spaced(chats: dict[str, Path]) -> None:
+    for kind in speaker.CHATS:
+        ours = translation(chats[kind])
         one = ours._loaded.spelled("cat")
         assert ours.text(one + ours.between + one) == "cat cat"
 
 
-def test_what_it_is_told(folders: dict[str, Path]) -> None:
+def test_what_it_is_told(chats: dict[str, Path]) -> None:
     examples = ({"source": "a cat", "target": "eine Katze"},)
     options = LLM(model="x", instruction="From {source} to {target}.", examples=examples, history=2)
     past = (("One.", "Eins."), ("Two.", "Zwei."))
@@ -124,9 +107,9 @@ def test_a_template_without_the_systems_role(tmp_path: Path) -> None:
     assert "<|user|>" in text and "<|system|>" not in text
 
 
-def test_a_translation_that_fills_the_context(folders: dict[str, Path], caplog: pytest.LogCaptureFixture) -> None:
+def test_a_translation_that_fills_the_context(chats: dict[str, Path], caplog: pytest.LogCaptureFixture) -> None:
     warn_of_full_context.cache_clear()
-    ours = translation(folders["llama"])
+    ours = translation(chats["llama"])
     room = 256 - len(ours._loaded.prompt(ours._options.messages("en", "de", SAY, ())))
     prefix = (5, 6) * room
     for size in (room - 1, room, room + 1):
@@ -137,12 +120,12 @@ def test_a_translation_that_fills_the_context(folders: dict[str, Path], caplog: 
     assert "fills the 256 positions of the decoder, so a step added nothing; give it fewer examples" in caplog.text
 
 
-def test_bad_models(folders: dict[str, Path], tmp_path: Path) -> None:
+def test_bad_models(chats: dict[str, Path], tmp_path: Path) -> None:
     broken = tiny_huggingface.write_language_model(tmp_path / "broken", template="{{ messages.nothing.at_all }}")
     silent = tiny_huggingface.write_language_model(tmp_path / "silent", template="")
     (silent / "chat_template.jinja").unlink(missing_ok=True)
     marian = tiny_huggingface.write_text_model(tmp_path / "marian", "marian")
-    chat = {"type": "llm", "model": str(folders["llama"])}
+    chat = {"type": "llm", "model": str(chats["llama"])}
     for translator, words in (
         ({"type": "llm", "model": str(marian)}, "type 'marian' is not a decoder-only language model"),
         ({"type": "llm", "model": str(silent)}, "has no chat template"),

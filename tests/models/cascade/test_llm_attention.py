@@ -27,16 +27,9 @@ from simulst.search import JointBeamSearch
 from simulst.streams import open_stream
 from simulst.streams.driver import Driver
 
-KINDS = ("llama", "qwen3")
 SAY = "The cat sat on the mat. The dog sat by the cat."
 GREEDY = JointBeamSearch(beam=1, ctc_weight=0.0, max_length_ratio=3.0, no_repeat_ngram=2)
 PAIRS = ((1, 0), (0, 1))
-
-
-@pytest.fixture(scope="module")
-def folders(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
-    place = tmp_path_factory.mktemp("llm")
-    return {kind: tiny_huggingface.write_language_model(place / kind, kind) for kind in KINDS}
 
 
 @functools.cache
@@ -56,18 +49,18 @@ def stop_of(final: float, **options: Any) -> Stopping:
     return fake.opened(stop, layers=2, heads=2, source_words=lambda: final)
 
 
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("kind", speaker.CHATS)
 @pytest.mark.parametrize("source", ["the cat sat on the mat", "der Hund, ein Café"])
-def test_where_the_search_ends(kind: str, source: str, folders: dict[str, Path]) -> None:
+def test_where_the_search_ends(kind: str, source: str, chats: dict[str, Path]) -> None:
     """Before the first token whose source is not accessible, by the attention of a full pass of the library."""
-    ours, plain = translation(folders[kind], draft=False), translation(folders[kind])
+    ours, plain = translation(chats[kind], draft=False), translation(chats[kind])
     words, loaded = source.split(), ours._loaded
     [whole] = speaker.searched(plain, source, (), GREEDY, None)
     chat = loaded.placed(ours._options.messages("en", "de", source, ()), "word")
     spelled = [loaded.tokenizer.decode([token]) for token in chat.tokens[chat.begin : chat.end]]
     assert "".join(spelled).strip() == source if kind == "qwen3" else len(spelled) >= len(words)
     assert sorted(set(chat.words)) == list(range(len(words)))
-    eager = transformers.AutoModelForCausalLM.from_pretrained(folders[kind], attn_implementation="eager").eval()
+    eager = transformers.AutoModelForCausalLM.from_pretrained(chats[kind], attn_implementation="eager").eval()
     with torch.inference_mode():
         seen = eager(input_ids=torch.tensor([[*chat.tokens, *whole.tokens]]), output_attentions=True).attentions
     rows = torch.stack([seen[layer][0, head] for layer, head in PAIRS]).mean(0)
@@ -83,28 +76,28 @@ def test_where_the_search_ends(kind: str, source: str, folders: dict[str, Path])
 
 @settings(max_examples=12)
 @given(
-    st.sampled_from(KINDS),
+    st.sampled_from(speaker.CHATS),
     st.lists(st.tuples(st.integers(1, 6), st.integers(0, 6), st.integers(0, 5)), min_size=1, max_size=5),
     st.sampled_from([{}, {"zscore": True}, {"median": 3}, {"zscore": True, "median": 3}, {"words": None, "frames": 3}]),
 )
 def test_what_is_kept_changes_nothing(
-    folders: dict[str, Path], kind: str, steps: list[tuple[int, int, int]], options: dict[str, Any]
+    chats: dict[str, Path], kind: str, steps: list[tuple[int, int, int]], options: dict[str, Any]
 ) -> None:
     """Whatever was searched before: as a search from scratch, with and without drafts."""
-    drafts, stepped = (translation(folders[kind], draft=draft) for draft in (True, False))
+    drafts, stepped = (translation(chats[kind], draft=draft) for draft in (True, False))
     words = ["the", "cat", "sat", "on", "the", "mat"]
     for count, final, given_ in steps:
         source = " ".join(words[:count])
         prefix = speaker.searched(stepped, source, (), GREEDY, None)[0].tokens[:given_]
         stop = stop_of(final, **options)
-        [expected] = speaker.searched(translation(folders[kind], draft=False), source, prefix, GREEDY, stop)
+        [expected] = speaker.searched(translation(chats[kind], draft=False), source, prefix, GREEDY, stop)
         for one in (drafts, stepped):
             [found] = speaker.searched(one, source, prefix, GREEDY, stop_of(final, **options))
             assert found.tokens == expected.tokens
 
 
-def test_a_draft_is_released_without_a_call(folders: dict[str, Path]) -> None:
-    ours = translation(folders["qwen3"])
+def test_a_draft_is_released_without_a_call(chats: dict[str, Path]) -> None:
+    ours = translation(chats["qwen3"])
     calls: list[int] = []
     ours._loaded.model.register_forward_pre_hook(lambda *_: calls.append(1))
     sizes = []
@@ -128,12 +121,12 @@ HEARD = {"unsure": 2, "every": 200}
 
 
 @pytest.fixture(scope="module")
-def models(folders: dict[str, Path], tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
+def models(chats: dict[str, Path], tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
     def load(kind: str) -> Any:
-        options = {"type": "llm", "model": str(folders[kind]), "history": 1}
+        options = {"type": "llm", "model": str(chats[kind]), "history": 1}
         return load_model(speaker.write(tmp_path_factory.mktemp("cascade"), options, SAY, **HEARD))
 
-    return {kind: load(kind) for kind in KINDS}
+    return {kind: load(kind) for kind in speaker.CHATS}
 
 
 def written(model: Any, cuts: list[int], decoding: Any) -> list[tuple[str, float]]:
@@ -145,7 +138,7 @@ def written(model: Any, cuts: list[int], decoding: Any) -> list[tuple[str, float
 
 
 @settings(max_examples=8)
-@given(st.sampled_from(KINDS), st.lists(st.integers(1, speaker.audio(SAY).size - 1), max_size=8).map(sorted))
+@given(st.sampled_from(speaker.CHATS), st.lists(st.integers(1, speaker.audio(SAY).size - 1), max_size=8).map(sorted))
 def test_any_cut_of_the_audio(models: dict[str, Any], kind: str, cuts: list[int]) -> None:
     decoding = parse_decoding(CONFIGURATION, "test")
     whole = written(models[kind], [], decoding)
@@ -179,9 +172,9 @@ def test_streams_together(models: dict[str, Any], monkeypatch: pytest.MonkeyPatc
     assert first == second and all(first) and 3 in sizes
 
 
-def test_characters(folders: dict[str, Path]) -> None:
+def test_characters(chats: dict[str, Path]) -> None:
     """Words of Chinese are characters, of the source and of the text."""
-    ours = translation(folders["qwen3"], "zh")
+    ours = translation(chats["qwen3"], "zh")
     chat = ours._loaded.placed(ours._options.messages("zh", "de", "你好世界", ()), "char")
     assert sorted(set(chat.words)) == [0, 1, 2, 3]
     assert len(chat.words) == chat.end - chat.begin > 4  # bytes
@@ -189,7 +182,7 @@ def test_characters(folders: dict[str, Path]) -> None:
     assert ends == sorted(ends) and ends[0] < ends[-1]
 
 
-def test_heads_beside_the_model(folders: dict[str, Path], tmp_path: Path) -> None:
+def test_heads_beside_the_model(chats: dict[str, Path], tmp_path: Path) -> None:
     """They are used where STOP names none."""
     folder = tiny_huggingface.write_language_model(tmp_path / "m", "qwen3")
     source, beside = "the cat sat on the mat", folder / "alignment_heads.json"
@@ -221,9 +214,9 @@ def test_a_template_without_a_place(tmp_path: Path) -> None:
         speaker.searched(ours, "the cat", (), GREEDY, stop_of(1))
 
 
-def test_beams_and_attention(folders: dict[str, Path]) -> None:
+def test_beams_and_attention(chats: dict[str, Path]) -> None:
     """A wider search has no drafts; the hypotheses end where the best does."""
-    ours = translation(folders["llama"])
+    ours = translation(chats["llama"])
     wide = replace(GREEDY, beam=3)
     found = speaker.searched(ours, "the cat sat on the mat", (), wide, stop_of(4))
     whole = speaker.searched(ours, "the cat sat on the mat", (), wide, None)

@@ -131,7 +131,6 @@ def test_texts(ctranslate2_folder: Path, back: Path) -> None:
     assert texts[0] == texts[1] and len(texts[0]) > 5
 
 
-
 def test_bad_folders(ctranslate2_folder: Path, tmp_path: Path) -> None:
     def spoilt(name: str, content: bytes | None) -> Path:
         folder = Path(shutil.copytree(ctranslate2_folder, tmp_path / f"{len(list(tmp_path.iterdir()))}"))
