@@ -33,10 +33,7 @@ SPEECH = table(
     ("", "speech: preprocessor_config.json cannot be read", removed("speech/preprocessor_config.json")),
     ("", "speech: ... tokeniser", removed("speech/tokenizer.json", "speech/tokenizer_config.json")),
     ("--model-option dtype=int4", "option 'dtype': ... 'float32'"),
-    (
-        "--model owner/name",
-        "owner/name: no such folder, and the Hugging Face hub did ... the network",
-    ),
+    ("--model owner/name", "owner/name: no such folder, and the Hugging Face hub did ... the network"),
 )
 
 

@@ -36,10 +36,7 @@ FAKE = table(
     (
         "--model own4:Model",
         "int is not a session; derive the class from",
-        written(
-            "own4.py",
-            "class Model:\n    sample_rate = 16000\n    def session(self, opening): return 3\n",
-        ),
+        written("own4.py", "class Model:\n    sample_rate = 16000\n    def session(self, opening): return 3\n"),
     ),
     (
         "--model own6:Model",
@@ -59,7 +56,7 @@ ARGUMENTS = [
             "--model whisper --source-lang es --target-lang ja",
             "Whisper writes the source language or English, not 'ja'",
         ),
-    ),
+    )
 ]
 
 

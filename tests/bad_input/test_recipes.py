@@ -18,10 +18,7 @@ RECIPES = [
     Case("egs/voices/cascade.sh --pairs en-fr", "error: --pairs 'en-fr': the default translator writes Spanish; give"),
 ]
 BENCHMARKS = [
-    *table(
-        "benchmarks/engine_vs_espnet.py",
-        ("--experiment nowhere", "nowhere/chosen.pth is missing; run ./run.sh"),
-    ),
+    *table("benchmarks/engine_vs_espnet.py", ("--experiment nowhere", "nowhere/chosen.pth is missing; run ./run.sh")),
     *table(
         "benchmarks/long_stream.py",
         ("--experiment nowhere", "nowhere/chosen.pth: missing; run ./run.sh --recipe mini"),

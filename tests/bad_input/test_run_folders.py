@@ -46,10 +46,7 @@ RESUMED = [
         ("", "run", all_of(removed("run"), link("run"))),
         ("", "run/instances.log", all_of(removed("run/instances.log"), folder("run/instances.log"))),
     ),
-    *table(
-        f"{EVALUATE} --out /proc/nothing",
-        ("", "/proc/nothing: cannot be used (No such file or directory)"),
-    ),
+    *table(f"{EVALUATE} --out /proc/nothing", ("", "/proc/nothing: cannot be used (No such file or directory)")),
     *table(
         "simulst sweep --data data --model fake:FakeModel --source-lang es --target-lang en --decodings sweep.yaml",
         ("--out la2.yaml", "la2.yaml: a file, but a folder is needed there; give another path"),

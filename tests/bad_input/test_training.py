@@ -141,9 +141,7 @@ AGENT = table(
     (
         *("--target-lang en", "the source has 2 channels and SimulEval does not mix them"),
         all_of(
-            written("source.txt", "s.wav\n"),
-            written("target.txt", "the cat\n"),
-            audio("s.wav", [[0.1, 0.1]] * 16000),
+            written("source.txt", "s.wav\n"), written("target.txt", "the cat\n"), audio("s.wav", [[0.1, 0.1]] * 16000)
         ),
     ),
 )

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import subprocess
-import sys
 from itertools import pairwise
 from pathlib import Path
 
@@ -164,14 +162,3 @@ def test_gaps(kind: str) -> None:
     assert np.array_equal(audio, other) == (kind == "silence")
     level = {"silence": 0.0, "noise": NOISE, "music": MUSIC}[kind]
     assert np.sqrt(np.mean(np.square(audio))) == pytest.approx(level, rel=1e-3) and np.abs(audio).max() < 0.9
-
-
-def test_the_command(prompts: Path, tmp_path: Path) -> None:
-    program = [sys.executable, talks.__file__]
-    command = [*program, "--data", str(prompts), "--source-lang", "es", "--target-lang", "en"]
-    for join_options in ([], ["--join", "long"]):
-        out = tmp_path / f"talks{len(join_options)}"
-        subprocess.run([*command, "--out", str(out), *join_options], check=True)
-        assert len(read_segmentation(out / "talks.yaml", out / "talks.en")) == len(SIZES)
-    failed = subprocess.run([*command, "--out", str(out), "--join", "none"], capture_output=True, text=True)
-    assert failed.returncode == 2 and "'none' is not one of 'natural', 'long'" in failed.stderr

@@ -255,10 +255,7 @@ def test_a_log_of_text_counts_words(tmp_path: Path) -> None:
         ([{"elapsed": [2500, 2300]}], "elapsed times fall in 1 of 1 sentences"),
         ([{"elapsed": [100, 300]}], "elapsed times are less than the delays"),
         ([{"chunk_elapsed": [1100, 1300]}], "elapsed times are less than the delays"),
-        (
-            [{"source_length": 1998}, {"index": 1}],
-            "delays are longer than the recording (source_length is wrong",
-        ),
+        ([{"source_length": 1998}, {"index": 1}], "delays are longer than the recording (source_length is wrong"),
     ],
 )
 def test_suspicious_logs_are_read_with_a_warning(
@@ -282,16 +279,7 @@ def test_texts_are_read_in_one_normal_form(tmp_path: Path) -> None:
     [read] = read_log(write(tmp_path, word))
     assert (read.prediction, read.delays) == ("Müde Bäume", word["delays"])
     assert (read.reference, read.terms) == ("müde", ["Bäume"])
-    parts = [
-        "か",
-        "\u3099",
-        "x",
-        "\u1112",
-        "\u1161",
-        "\u11ab",
-        "\u0958",
-        "y",
-    ]  # \u0958 becomes two
+    parts = ["か", "\u3099", "x", "\u1112", "\u1161", "\u11ab", "\u0958", "y"]  # \u0958 becomes two
     delays = [1000.0 + place for place in range(len(parts))]
     by_character = {**SIMULEVAL, "prediction": " ".join(["".join(parts[:3]), "".join(parts[3:])])}
     [read] = read_log(write(tmp_path, {**by_character, "delays": delays, "elapsed": delays}), "char")

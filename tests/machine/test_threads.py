@@ -18,11 +18,7 @@ from simulst.machine.threads import available_cores, quota, waited_seconds, wait
 
 @pytest.mark.parametrize(
     ("said", "expected"),
-    [
-        ({}, "PASSIVE 5000"),
-        ({"OMP_WAIT_POLICY": "ACTIVE"}, "ACTIVE None"),
-        ({"GOMP_SPINCOUNT": "0"}, "PASSIVE 0"),
-    ],
+    [({}, "PASSIVE 5000"), ({"OMP_WAIT_POLICY": "ACTIVE"}, "ACTIVE None"), ({"GOMP_SPINCOUNT": "0"}, "PASSIVE 0")],
 )
 def test_threads_sleep_soon_unless_the_environment_says_otherwise(said: dict[str, str], expected: str) -> None:
     names = ("OMP_WAIT_POLICY", "GOMP_SPINCOUNT")

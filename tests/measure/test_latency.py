@@ -18,12 +18,7 @@ from simulst.config import Decoding
 from simulst.data.datadir import Utterance
 from simulst.hypotheses import Found, Hypothesis, Tokens
 from simulst.log.instance import Instance
-from simulst.measure.latency import (
-    computation_ms,
-    corpus_latency,
-    instance_latency,
-    real_time_factor,
-)
+from simulst.measure.latency import computation_ms, corpus_latency, instance_latency, real_time_factor
 from simulst.opening import Opening
 from simulst.policy.commit import All
 from simulst.policy.context import TokensView

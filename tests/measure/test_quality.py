@@ -18,15 +18,7 @@ from sacrebleu.metrics import BLEU, CHRF
 from simulst.errors import SimulstError
 from simulst.measure.by_sacrebleu import tokenizer_for
 from simulst.measure.metric import KNOWN, Metric, Texts
-from simulst.measure.quality import (
-    Difference,
-    Quality,
-    bleu,
-    error_rates,
-    judge,
-    paired,
-    sentence_chrf,
-)
+from simulst.measure.quality import Difference, Quality, bleu, error_rates, judge, paired, sentence_chrf
 
 RNG = random.Random(1)
 VOCABULARY = [

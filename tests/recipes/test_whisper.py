@@ -206,10 +206,7 @@ def test_cascades(checkout: Path) -> None:
     """A cascade for each policy of the recogniser; a command that writes `uno` for each word translates."""
     run(checkout, "voices/cascade", "--translator", r"sed -uE 's/[^[:space:]]+/uno/g'", "--stage", "decode")
     exp = checkout / "egs/voices/exp"
-    assert runs(exp / "cascade") == {
-        "decode/en-es/tst/hold-1_500ms/hold-1_500ms",
-        "decode/en-es/tst/offline/offline",
-    }
+    assert runs(exp / "cascade") == {"decode/en-es/tst/hold-1_500ms/hold-1_500ms", "decode/en-es/tst/offline/offline"}
     for found in find_runs([exp / "cascade"]):
         written = [word for instance in read_log(found) for word in instance.prediction.split()]
         assert set(written) == {"uno"}

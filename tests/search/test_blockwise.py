@@ -77,9 +77,7 @@ def ours(model: Tiny, memory: torch.Tensor, options: BWBS, keep: Callable[[Beam]
 
 def espnet(model: Tiny, memory: torch.Tensor, options: BWBS, incremental: bool) -> list[tuple[Tokens, float]]:
     search = BatchBeamSearchOnline(
-        **model.for_espnet(options),
-        disable_repetition_detection=not options.repetition,
-        incremental_decode=incremental,
+        **model.for_espnet(options), disable_repetition_detection=not options.repetition, incremental_decode=incremental
     )
     with torch.no_grad():
         found = search(memory, is_final=True)
@@ -234,12 +232,7 @@ def run_block(options: IBWBS, script: Mapping[Tokens, Mapping[int, float]]) -> l
     return Run(options, script).block()
 
 
-ABC: dict[Tokens, dict[int, float]] = {
-    (): {A: -0.1},
-    (A,): {B: -0.1},
-    (A, B): {C: -0.1},
-    (A, B, C): {END: -0.1},
-}
+ABC: dict[Tokens, dict[int, float]] = {(): {A: -0.1}, (A,): {B: -0.1}, (A, B): {C: -0.1}, (A, B, C): {END: -0.1}}
 
 
 @pytest.mark.parametrize("step_back", [0, 1, 2, 3])

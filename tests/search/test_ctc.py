@@ -110,8 +110,7 @@ def test_any_cut_of_the_frames(seed: int, frames: int, count: int, cuts: list[in
 
 @settings(max_examples=40)
 @given(
-    seeds,
-    st.lists(st.tuples(st.integers(0, 12), st.lists(st.integers(0, 3), max_size=4), st.booleans()), max_size=7),
+    seeds, st.lists(st.tuples(st.integers(0, 12), st.lists(st.integers(0, 3), max_size=4), st.booleans()), max_size=7)
 )
 def test_a_forced_prefix_grows(seed: int, blocks: list[tuple[int, list[int], bool]]) -> None:
     """Frames and tokens are added in turns, and sometimes the text changes. The result equals forcing from scratch."""

@@ -145,13 +145,6 @@ def test_no_text_ends_the_script_that_holds_it(made: Path) -> None:
     assert re.search(r"(src|href)=\"(?!data:)", text.partition("<script>")[0]) is None  # nothing is fetched
 
 
-def test_a_page_that_is_there_is_replaced(decoded: Path, tmp_path: Path) -> None:
-    out = tmp_path / "report.html"
-    out.write_text("old")
-    report(decoded / RUNS, "--utterances", 0, "--out", out)
-    assert out.read_text().startswith("<!doctype html>") and [*tmp_path.iterdir()] == [out]
-
-
 @pytest.fixture(scope="module")
 def opened() -> Iterator[Any]:
     with browser() as chromium:

@@ -10,10 +10,9 @@ import numpy as np
 import pytest
 import soundfile
 import yaml
-from click.testing import CliRunner
 
 from make_small import make_small, write_film
-from prepare_iwslt import Layout, main, prepare_iwslt
+from prepare_iwslt import Layout, prepare_iwslt
 from simulst.audio.heard import HEARD, digest_of_beginning
 from simulst.audio.read import load_audio
 from simulst.background import ALL, Background, read_known
@@ -207,14 +206,3 @@ def test_the_small_folder_of_the_recipe(folder: Path, tmp_path: Path) -> None:
         middle = audio[s.recording][round((s.offset + 0.2) * RATE) : round((s.offset + 0.8) * RATE)]
         if s.recording == "es1":
             assert middle == pytest.approx((n + 1) / 8, abs=1e-3)
-
-
-def test_the_command(folder: Path, tmp_path: Path) -> None:
-    command = [str(folder), str(tmp_path / "data"), "--text", f"en={folder}/en.txt"]
-    done = CliRunner().invoke(main, command)
-    assert done.exit_code == 0 and done.output.endswith("data: 3 recordings, 5 sentences in en\n"), done.output
-    assert yaml.safe_load((tmp_path / "data/talks.yaml").read_text())[1] == {
-        "duration": 1.4,
-        "offset": 1.5,
-        "wav": "zoo.wav",
-    }

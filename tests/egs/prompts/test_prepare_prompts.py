@@ -130,16 +130,6 @@ def test_zstd_without_dpkg(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> N
         debian.unpack(tmp_path / "a.deb", tmp_path / "out")
 
 
-@pytest.mark.usefixtures("no_apt")
-def test_without_network(tmp_path: Path) -> None:
-    with pytest.raises(SimulstError) as raised:
-        prepare_prompts(tmp_path / "downloads", tmp_path / "out", ("it",))
-    for part in ("asterisk-core-sounds-it-wav", "asterisk-core-sounds-en", str(tmp_path / "downloads"), "Debian"):
-        assert part in str(raised.value)
-    assert "asterisk-core-sounds-en-wav" not in str(raised.value)
-    assert not list((tmp_path / "downloads").iterdir())
-
-
 def test_only_missing_packages_are_fetched(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     downloads = put_packages(tmp_path / "downloads")
     package = downloads / "asterisk-core-sounds-es_1-1_all.deb"

@@ -335,10 +335,7 @@ def test_without_packed_weights(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(torch.backends.mkldnn, "is_available", lambda: False)
     slow = CachedDecoder(tiny())
     tokens = torch.tensor([SOS, 3, 4])
-    close(
-        fast.prefill(tokens, memory_of(fast, frames(5)))[0],
-        slow.prefill(tokens, memory_of(slow, frames(5)))[0],
-    )
+    close(fast.prefill(tokens, memory_of(fast, frames(5)))[0], slow.prefill(tokens, memory_of(slow, frames(5)))[0])
 
 
 def test_more_tokens_than_the_table_of_positions_has() -> None:

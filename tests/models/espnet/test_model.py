@@ -243,8 +243,7 @@ def test_text_of_pieces(models: dict[str, ESPnet]) -> None:
 
 
 @pytest.mark.parametrize(
-    ("token_type", "tokens", "text"),
-    [("char", "d e r <space> h", "der h"), ("word", "der hund", "der hund ")],
+    ("token_type", "tokens", "text"), [("char", "d e r <space> h", "der h"), ("word", "der hund", "der hund ")]
 )
 def test_text_of_other_tokens(tmp_path: Path, token_type: str, tokens: str, text: str) -> None:
     tiny_espnet.write(tmp_path, "transformer", token_type=token_type)
