@@ -5,17 +5,25 @@
 # Up to five tests that fail run once more, alone; those that pass then are named, and do not count as failures.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")"
+cores() { .venv/bin/python -c "from simulst.machine.threads import available_cores; print(available_cores())"; }
+# What numba compiles for a minute in a fresh checkout: once, by a test that needs all of it, and not in each worker.
+compile_kernels() {
+    compgen -G "simulst/kernels/__pycache__/*.nbc" > /dev/null ||
+        .venv/bin/python -m pytest -n 0 tests/models/espnet/test_without_kernels.py > /dev/null || true
+}
 if [ "${1:-}" = core ]; then
     shift
     tools/install.sh
     rooms=$(cd tests && ../.venv/bin/python -c "from test_structure import CORE; print(*(f'tests/{room}' for room in CORE))")
     # shellcheck disable=SC2086 # a list
-    set -- tests/test_*.py $rooms "$@"
+    set -- -m "not long" tests/test_*.py $rooms "$@"
+    compile_kernels
+    workers=$(cores)
 else
     tools/install.sh --scoring
-    # In a fresh checkout, Numba and pytest compile for a minute: once, beside the checks, and not in each worker of the tests.
+    # Beside the checks. What pytest compiles is used by all workers, too.
     compile() {
-        .venv/bin/python -c "import simulst.models.espnet.model"
+        compile_kernels
         [ -d tests/__pycache__ ] || .venv/bin/python -m pytest -n 0 --collect-only > /dev/null || true
     }
     compile &
@@ -24,11 +32,10 @@ else
     [ -d .venv/numba ] || NUMBA_CACHE_DIR=.venv/numba .venv/bin/python -c "import librosa; librosa.resample, librosa.util.localmax"
     .venv/bin/python -m mypy
     wait $!
+    workers=$(($(cores) + 2)) # more than processors, as tests of the recipes wait for processes to start
 fi
-# More workers than processors, as tests of the recipes wait for processes to start. A file's tests share its fixtures, so
-# they go to one worker; tests/conftest.py puts the slow files first.
-cores=$(.venv/bin/python -c "from simulst.machine.threads import available_cores; print(available_cores())")
-workers=$((cores < 8 ? cores + 2 : 8))
+workers=$((workers < 8 ? workers : 8))
+# A file's tests share its fixtures, so they go to one worker; tests/conftest.py puts the slow files first.
 set -- -n "$workers" --dist loadfile --no-loadscope-reorder "$@"
 # Options that end the tests at a failure, or choose them by earlier ones: no second run.
 if [[ " $* " =~ \ (-[a-z]*x\ |--(exitfirst|maxfail|lf|last-failed|ff|failed-first|sw|stepwise)) ]]; then

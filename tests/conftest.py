@@ -1,4 +1,4 @@
-"""Makes tests/fake.py and the recipes' modules importable here and in worker processes; fixtures of several tests."""
+"""Makes what tests share, and recipes' modules, importable here and in worker processes; fixtures of several tests."""
 
 import gc
 import json
@@ -35,7 +35,9 @@ import tracked  # noqa: E402
 import warm  # noqa: E402
 
 RECIPES = sorted({path.parent for path in tracked.files("egs/*/local/*.py")})
-PATHS = [str(path) for path in (HERE, ROOT, ROOT / "local", *RECIPES)]
+SHARED = {path.parent for path in tracked.files("tests/*/*.py", "tests/*/*/*.py") if path.name[:5] != "test_"}
+SHARED -= {HERE / "warm_start"}  # which Python itself would import
+PATHS = [str(path) for path in (HERE, *sorted(SHARED), ROOT, ROOT / "local", *RECIPES)]
 sys.path[:0] = PATHS
 os.environ["PYTHONPATH"] = os.pathsep.join([*PATHS, os.environ.get("PYTHONPATH", "")]).rstrip(":")
 # Hundreds of programs run from here: let the first keep what Python compiles.

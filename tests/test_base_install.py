@@ -11,10 +11,8 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from packaging.requirements import Requirement
-
-sys.path.insert(0, str(Path(__file__).parent / "models"))
 import tiny_whisper
+from packaging.requirements import Requirement
 
 from simulst.audio.read import write_wav
 

@@ -11,6 +11,8 @@ from typing import Any
 
 import packages
 import pytest
+import speaker
+import tiny_huggingface
 import yaml
 
 from simulst import find
@@ -22,10 +24,6 @@ from simulst.models.cascade.loading import RECOGNISERS, TRANSLATORS
 from simulst.models.huggingface.architectures import ARCHITECTURES
 from simulst.models.registry import _built_in, families
 from simulst.streams import open_stream
-
-sys.path[:0] = [str(Path(__file__).parent / name) for name in ("models", "models/cascade")]
-import speaker  # noqa: E402
-import tiny_huggingface  # noqa: E402
 
 POLICY = """
     from dataclasses import dataclass

@@ -1,17 +1,12 @@
 """The scene that every case begins with."""
 
 import shutil
-import sys
 from collections.abc import Callable
 from pathlib import Path
 
+import good
 import pytest
-
-TESTS = Path(__file__).parents[1]
-sys.path[:0] = [str(Path(__file__).parent), str(TESTS / "models"), str(TESTS / "models/cascade")]
-
-import good  # noqa: E402
-from cases import Case  # noqa: E402
+from cases import Case
 
 
 @pytest.fixture(scope="session")

@@ -1,17 +1,13 @@
-"""Makes the tiny models and the commands of runs importable; packing without other processes."""
+"""Packing without other processes."""
 
 from __future__ import annotations
 
-import sys
 from argparse import Namespace
 from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
 import pytest
-
-TESTS = Path(__file__).parent.parent
-sys.path[:0] = [str(Path(__file__).parent), *(str(TESTS / room) for room in ("models", "runs", "serve"))]
 
 
 @pytest.fixture

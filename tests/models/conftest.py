@@ -1,12 +1,8 @@
-"""Tiny Whispers, and tests/models/tiny_whisper.py made importable."""
+"""Tiny Whispers."""
 
-import sys
 from pathlib import Path
 
 import pytest
-
-sys.path.insert(0, str(Path(__file__).parent))
-
 import tiny_whisper
 from tiny_whisper import load
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import gc
 import math
-import sys
 import weakref
 from collections.abc import Callable
 from contextlib import suppress
@@ -12,8 +11,10 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import good
 import numpy as np
 import pytest
+import speaker
 import tiny_huggingface
 import tiny_whisper
 from fake import Loudness
@@ -45,9 +46,6 @@ HOW = replace(LIVE, read=Chunk(700), segment=Pause(PAUSE), late=Wait())
 
 def espnet(encoder: str, **options: Any) -> Callable[[Path], Model]:
     def made(folder: Path) -> Model:
-        sys.path.insert(0, str(Path(__file__).parents[1] / "bad_input"))
-        import good
-
         good.espnet(folder / "espnet", encoder)
         return load_model(folder / "espnet", threads=1, **options)
 
@@ -63,9 +61,6 @@ def huggingface(folder: Path) -> Model:
 
 
 def cascade(folder: Path) -> Model:
-    sys.path.insert(0, str(Path(__file__).parent / "cascade"))
-    import speaker
-
     return load_model(speaker.write(folder, {"type": "command", "command": "tr a-z A-Z"}, SAY))
 
 
@@ -101,7 +96,6 @@ def talk() -> tuple[np.ndarray, int]:
 @pytest.mark.parametrize("family", FAMILIES)
 def test_sentences_in_a_stream(family: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("simulst.streams.pauses.start_of_stream", Loudness)
-    monkeypatch.setattr(sys, "path", [*sys.path])
     build, source, target, search = FAMILIES[family]
     how = replace(HOW, search=search)
     model = build(tmp_path)
@@ -162,7 +156,6 @@ def test_half_precisions_share_no_batch(dtype: str, tmp_path: Path) -> None:
 def test_streams_together(family: str, cut: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Streams of one model in a driver, with different options, joining one after the other: each as alone."""
     monkeypatch.setattr("simulst.streams.pauses.start_of_stream", Loudness)
-    monkeypatch.setattr(sys, "path", [*sys.path])
     build, source, target, search = FAMILIES[family]
     model, audio = build(tmp_path), talk()[0]
     audios = [audio[:40000], audio[40000::-1].copy(), audio[:24000], audio[16000:48000]]

@@ -279,6 +279,7 @@ threading.Thread(target=DriverThread().push, args=(stream, None), daemon=True).s
 """
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("computes", [IN_TURN, IN_A_DRIVER])
 def test_python_exits_while_a_thread_computes(computes: str, folder: Path) -> None:
     """It would abort if the thread came back from CTranslate2 while it does so, which takes long after some imports."""

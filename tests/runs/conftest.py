@@ -1,6 +1,5 @@
-"""A small data directory and a Dask scheduler; run_commands.py made importable."""
+"""A small data directory and a Dask scheduler."""
 
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -8,12 +7,9 @@ import numpy as np
 import pytest
 import soundfile
 from fake import FakeModel
+from run_commands import DURATIONS, LA2, SWEEP
 
 from simulst.data.datadir import write_data_dir
-
-sys.path.insert(0, str(Path(__file__).parent))
-
-from run_commands import DURATIONS, LA2, SWEEP
 
 
 @pytest.fixture

@@ -415,9 +415,9 @@ def brute_odds(log_probs: torch.Tensor, text: Tokens, favourite: int | None) -> 
     import itertools
 
     frames, size = log_probs.shape
-    complete, more, one = 0.0, 0.0, 0.0
+    complete, more, one, p_of = 0.0, 0.0, 0.0, log_probs.exp().tolist()
     for labels in itertools.product(range(size), repeat=frames):
-        p = math.exp(sum(float(log_probs[t, label]) for t, label in enumerate(labels)))
+        p = math.prod(p_of[t][label] for t, label in enumerate(labels))
         written = tuple(label for label, _ in itertools.groupby(labels) if label)
         if written == text:
             complete += p

@@ -1,12 +1,9 @@
-"""Makes tests/models/cascade/speaker.py importable; tiny language models that chat."""
+"""Tiny language models that chat."""
 
-import sys
 from pathlib import Path
 
 import pytest
 import tiny_huggingface
-
-sys.path.insert(0, str(Path(__file__).parent))
 from speaker import CHATS
 
 

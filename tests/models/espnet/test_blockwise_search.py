@@ -44,18 +44,30 @@ SEARCHES: list[JointOptions] = [
 ]
 
 
-@pytest.fixture(scope="module")
-def blockwise(tmp_path_factory: pytest.TempPathFactory) -> ESPnet:
-    folder = tmp_path_factory.mktemp("blockwise")
-    tiny_espnet.write(folder, "contextual_block_conformer", 5)
-    return load_model(folder / "exp" / "st")
+CONFORMER = {**tiny_espnet.CONTEXTUAL, "cnn_module_kernel": 7}
+KINDS: dict[str, tuple[str, dict[str, Any]]] = {
+    "blockwise": ("contextual_block_conformer", {}),
+    "full": ("conformer", {}),
+    "small blocks": (  # of 16 frames, one every 4, of which the last 6 are context
+        "contextual_block_conformer",
+        {"encoder_conf": {**CONFORMER, "block_size": 16, "hop_size": 4, "look_ahead": 6}},
+    ),
+}
 
 
 @pytest.fixture(scope="module")
-def full(tmp_path_factory: pytest.TempPathFactory) -> ESPnet:
-    folder = tmp_path_factory.mktemp("full")
-    tiny_espnet.write(folder, "conformer", 5)
-    return load_model(folder / "exp" / "st")
+def models(tmp_path_factory: pytest.TempPathFactory) -> dict[str, ESPnet]:
+    found = {}
+    for kind, (encoder, changes) in KINDS.items():
+        folder = tmp_path_factory.mktemp("model")
+        tiny_espnet.write(folder, encoder, 5, **changes)
+        found[kind] = load_model(folder / "exp" / "st")
+    return found
+
+
+@pytest.fixture
+def blockwise(models: dict[str, ESPnet]) -> ESPnet:
+    return models["blockwise"]
 
 
 def noise(samples: int, seed: int = 0) -> np.ndarray:
@@ -72,18 +84,9 @@ def decode(model: ESPnet, how: Decoding, audio: np.ndarray, cuts: list[int], mem
     return stream.committed, stream.reads, [(e.text, e.delay_ms) for e in stream.emissions]
 
 
-@pytest.fixture(scope="module")
-def other_sizes(tmp_path_factory: pytest.TempPathFactory) -> ESPnet:
-    """Blocks of 16 frames, one every 4, of which the last 6 are context."""
-    folder = tmp_path_factory.mktemp("sizes")
-    conf = {**tiny_espnet.CONTEXTUAL, "cnn_module_kernel": 7, "block_size": 16, "hop_size": 4, "look_ahead": 6}
-    tiny_espnet.write(folder, "contextual_block_conformer", 5, encoder_conf=conf)
-    return load_model(folder / "exp" / "st")
-
-
 @settings(max_examples=30)
 @given(
-    st.sampled_from(["blockwise", "other_sizes", "full"]),
+    st.sampled_from(sorted(KINDS)),
     st.sampled_from(COMMITS),
     st.sampled_from(STOPS),
     st.sampled_from(SEARCHES),
@@ -92,7 +95,7 @@ def other_sizes(tmp_path_factory: pytest.TempPathFactory) -> ESPnet:
     st.lists(st.integers(1, 70000), max_size=6),
 )
 def test_any_chunking_gives_the_same_commitments(
-    request: pytest.FixtureRequest,
+    models: dict[str, ESPnet],
     name: str,
     commit: Commit,
     stop: Stop,
@@ -102,7 +105,7 @@ def test_any_chunking_gives_the_same_commitments(
     cuts: list[int],
 ) -> None:
     """Also where all that was heard is encoded again at each chunk, as the large models of CUNI-KIT 2023 are."""
-    model: ESPnet = request.getfixturevalue(name)
+    model = models[name]
     how = Decoding(Chunk(640) if name == "full" else read, commit, stop, search)
     audio = noise(samples)
     memo = Memo()
@@ -122,11 +125,9 @@ def test_a_block_is_searched_as_soon_as_it_is_there(blockwise: ESPnet) -> None:
 
 
 @pytest.mark.parametrize("search", SEARCHES)
-def test_a_window_keeps_a_long_stream_bounded(blockwise: ESPnet, tmp_path: Path, search: JointOptions) -> None:
+def test_a_window_keeps_a_long_stream_bounded(blockwise: ESPnet, search: JointOptions) -> None:
     """40 s with a window of 6 s: the session holds no more than that, and goes on writing."""
-    folder = tmp_path
-    tiny_espnet.write(folder, "contextual_block_conformer", 5)
-    model = load_model(folder / "exp" / "st", window=6.0)
+    model = load_model(blockwise.path, window=6.0)
     assert model.window_frames == 150
     stream = Stream(model.session(Opening("en", "de")), Decoding(Block(), Hold(1), search=search))
     written = []
@@ -160,9 +161,8 @@ class NeverReady(Schedule):
         return False
 
 
-def test_a_full_window_forces_a_step(tmp_path: Path) -> None:
-    tiny_espnet.write(tmp_path, "contextual_block_conformer", 5)
-    model = load_model(tmp_path / "exp" / "st", window=6.0)
+def test_a_full_window_forces_a_step(blockwise: ESPnet) -> None:
+    model = load_model(blockwise.path, window=6.0)
     search = JointBeamSearch(2, max_length_ratio=RATIO)
     stream: Any = Stream(model.session(Opening("en", "de")), Decoding(Never(1000), Hold(1), search=search))
     for second in range(20):
@@ -174,12 +174,11 @@ def test_a_full_window_forces_a_step(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("search", SEARCHES)
 def test_after_a_pause_the_model_starts_anew(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, search: JointOptions
+    blockwise: ESPnet, monkeypatch: pytest.MonkeyPatch, search: JointOptions
 ) -> None:
     """Every part of a stream is decoded as it would be on its own, wherever the audio is cut."""
     monkeypatch.setattr("simulst.streams.pauses.start_of_stream", Loudness)
-    tiny_espnet.write(tmp_path, "contextual_block_conformer", 5)
-    model = load_model(tmp_path / "exp" / "st")
+    model = blockwise
     quiet = np.zeros(20000, np.float32)
     audio = np.concatenate([quiet, noise(70000), quiet, noise(60000, 1), quiet[:3000], noise(9000, 2)])
     how = Decoding(Block(), Hold(2), search=search, segment=Pause(0.5))
@@ -202,10 +201,10 @@ def test_after_a_pause_the_model_starts_anew(
     assert [text.strip() for text, _ in runs[0]] == texts
 
 
-def test_what_a_model_cannot_do(blockwise: ESPnet, full: ESPnet, tmp_path: Path) -> None:
+def test_what_a_model_cannot_do(models: dict[str, ESPnet], tmp_path: Path) -> None:
     audio = noise(40000)
     with pytest.raises(SimulstError, match=r"read: block needs an encoder that works in blocks.*'read: \{type: chunk"):
-        decode(full, Decoding(Block(), All(), search=JointBeamSearch()), audio, [])
+        decode(models["full"], Decoding(Block(), All(), search=JointBeamSearch()), audio, [])
     tiny_espnet.write(
         tmp_path, model_conf={"st_mtlalpha": 0.0, "asr_weight": 0.3, "mtlalpha": 1.0, "report_bleu": False}
     )
@@ -215,7 +214,7 @@ def test_what_a_model_cannot_do(blockwise: ESPnet, full: ESPnet, tmp_path: Path)
         with pytest.raises(SimulstError, match=r"stop: ctc needs a CTC layer.*; take another STOP"):
             decode(without, Decoding(Block(), All(), CTC(0.0), IBWBS(2, ctc_weight)), audio, [])
     with pytest.raises(SimulstError, match="layers names 5, but the decoder has 2"):
-        decode(blockwise, Decoding(Block(), All(), AlignAtt(3, (5,)), IBWBS(2)), audio, [])
+        decode(models["blockwise"], Decoding(Block(), All(), AlignAtt(3, (5,)), IBWBS(2)), audio, [])
     with pytest.raises(SimulstError, match=r"search: joint_beam needs a CTC layer.*'ctc_weight: 0\.0'"):
         decode(without, Decoding(Block(), All(), search=JointBeamSearch(ctc_weight=0.3)), audio, [])
 

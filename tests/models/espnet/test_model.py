@@ -479,6 +479,7 @@ def test_the_languages_that_a_model_was_trained_for(
             model.session(Opening(*pair))
 
 
+@pytest.mark.long
 def test_loading_needs_no_espnet_task(experiments: Any) -> None:
     """It takes seconds, in a new process."""
     _, path = experiments["contextual_block_conformer"]

@@ -104,12 +104,10 @@ def run(model: HuggingFace, policy: dict[str, Any], samples: np.ndarray, cut: in
     return [(e.text, e.delay_ms) for e in stream.emissions]
 
 
-@pytest.mark.parametrize(
-    "policy", POLICIES, ids=lambda policy: "-".join(str(policy[key]["type"]) for key in sorted(policy))
-)
-def test_policies(model: HuggingFace, policy: dict[str, Any]) -> None:
+@pytest.mark.parametrize("number", range(len(POLICIES)))
+def test_policies(models: dict[str, HuggingFace], number: int) -> None:
     """Each works, whatever the pieces, and two streams on one model do not see each other."""
-    samples = noise(1.4)
+    samples, policy, model = noise(1.4), POLICIES[number], models[KINDS[number % len(KINDS)]]
     alone = run(model, policy, samples, 16000)
     assert alone
     other = open_stream(model, decoding(policy), *pair_of(model))
@@ -123,7 +121,7 @@ def test_policies(model: HuggingFace, policy: dict[str, Any]) -> None:
 
 @pytest.mark.usefixtures("unguarded")
 @pytest.mark.parametrize("repetition", [False, True])
-@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("seed", range(2))
 def test_greedy_bwbs_is_a_loop_over_the_decoder(model: HuggingFace, repetition: bool, seed: int) -> None:
     """What was read stays as it was read; each chunk's audio is all encoded again for the tokens that follow."""
     architecture, samples, written = model.architecture, noise(2.2, seed), []
@@ -395,12 +393,12 @@ def test_audio_beyond_the_window_slides(kind: str, search: str, folders: dict[st
     stream: Any = open_stream(model, decoding(policy, ms=1000), *PAIRS[kind])
     session: HuggingFaceSession = stream.session
     sizes = []
-    for second in range(13):
+    for second in range(9):
         stream.push(noise(1, second))
         sizes.append(session._audio.size)
     stream.push(np.zeros(0, np.float32), finished=True)
-    assert max(sizes) <= 5 * 16000 and session._offset > 5 * 16000
-    assert session.length == 13 * 16000 and session.evicted > 0
+    assert max(sizes) <= 5 * 16000 and session._offset > 3 * 16000
+    assert session.length == 9 * 16000 and session.evicted > 0
 
 
 def test_a_search_from_the_memo_costs_what_it_costs_alone(
