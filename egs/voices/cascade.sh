@@ -1,12 +1,12 @@
 #!/usr/bin/env bash
-# Cascades on acted speech: Whisper base recognises under several policies, and a command translates.
+# Cascades on acted speech: Whisper base recognises under several policies, and Apertium translates.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")"
 . ../../local/common.sh
 . ./corpus.sh
 . ./whisper.sh
 option pairs text en-es "pairs to decode"
-option translator text "../../local/apertium.sh eng-spa" "the command that translates, which answers each line with a line"
+option translator text "{type: apertium:Apertium}" "the translator, as a cascade's file has it (docs/huggingface.md)"
 option recognisers path conf/cascade_recognisers.yaml "the recogniser's decoding configurations"
 option unstable flag false "also translate the words that the recogniser may still change"
 voices_options
@@ -14,6 +14,7 @@ decoding_options tst conf/cascade.yaml ""
 common_options
 
 system_name=cascade
+export PYTHONPATH=$PWD/local:${PYTHONPATH:-} # where the translator is
 
 set_folders() {
     folder=$exp/cascade$named
@@ -25,7 +26,7 @@ set_folders() {
 
 write_cascades() { # one for each configuration of the recogniser; prints their names
     mkdir -p "$folder"
-    python local/write_cascades.py --model "$whisper" --decodings "$recognisers" --command "$translator" --out "$folder" \
+    python local/write_cascades.py --model "$whisper" --decodings "$recognisers" --translator "$translator" --out "$folder" \
         $($unstable && echo --unstable)
     if $rehearsing; then echo rehearsal; fi
 }

@@ -6,7 +6,6 @@ import json
 import logging
 import os
 import shutil
-import subprocess
 import sys
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
@@ -111,9 +110,8 @@ def _pack(
         needs = needs_of(part, list(systems), next(iter(wavs.values())), packing.device)
         if remark := _remark(needs, packing.device):
             logger.warning("%s", remark)
-        debian = tuple(dict.fromkeys((*packing.debian, *map(_debian_package, placer.programs))))
         _write_requirements(part / REQUIREMENTS[0], needs, remark)
-        image = _write_image(part, list(systems), needs, debian, packing)
+        image = _write_image(part, list(systems), needs, packing)
         _write_development(part, systems, digests)
         write_licences(part, licences, needs)
         for name, system in systems.items():
@@ -160,11 +158,11 @@ def _write_code(part: Path) -> None:
         (part / folder / ".keep").touch()
 
 
-def _write_image(part: Path, systems: list[str], needs: Needs, debian: tuple[str, ...], packing: Packing) -> Image:
+def _write_image(part: Path, systems: list[str], needs: Needs, packing: Packing) -> Image:
     python = ".".join(map(str, sys.version_info[:2]))
     environment = environment_of(packing.device, python, needs.packages)
     base = packing.base or f"python:{python}-slim"
-    image = Image(python, base, list(debian), environment, packing.device, list(needs.modules), systems)
+    image = Image(python, base, list(packing.debian), environment, packing.device, list(needs.modules), systems)
     image.write(part)
     return image
 
@@ -198,24 +196,6 @@ def _write_development(part: Path, systems: dict[str, System], digests: dict[str
         shutil.copyfile(system.references, place / f"{system.target_lang}.{REFERENCES}")
     lines = [f"{name}\t{found}\n" for name, found in digests.items()]
     (place / RECORDINGS).write_text("".join(lines), encoding="utf-8")
-
-
-def _debian_package(program: Path) -> str:
-    """The Debian package of a program. Raises SimulstError: it is of none."""
-    places = [str(place) for place in (program, Path(os.path.realpath(program)))]
-    # Debian's lists have /bin/bash where /bin is a link to /usr/bin.
-    for place in dict.fromkeys([*places, *(one.removeprefix("/usr") for one in places)]):
-        try:
-            said = subprocess.run(["dpkg", "-S", place], capture_output=True, text=True).stdout
-        except OSError:
-            break
-        found = [line.partition(":")[0] for line in said.splitlines() if not line.startswith("diversion ")]
-        if found:
-            return found[0]
-    raise SimulstError(
-        f"{program}: belongs to no Debian package, so no image can have it; put it beside the model, and name it by a "
-        "relative path."
-    )
 
 
 def _write_sums(part: Path) -> None:

@@ -119,8 +119,6 @@ def read_choice(path: Path) -> System:
 class Placer:
     """Puts the files of models and policies into a folder; each file once.
 
-    programs: files of the operating system that were left out, such as a translator's program.
-
     copy: else large files are linked where the disk allows it. A linked file changes if somebody writes into it in
         place.
     """
@@ -128,7 +126,6 @@ class Placer:
     def __init__(self, root: Path, copy: bool) -> None:
         self._root, self._copy = root, copy
         self._models: dict[str, str] = {}
-        self.programs: list[Path] = []
 
     def model(self, path: str, options: dict[str, Any]) -> str:
         """The path of a model inside the folder; of one's own class `module:Name`.
@@ -228,9 +225,7 @@ class Placer:
 
     def _tree(self, path: Path, files: Iterable[Path]) -> str:
         """Files in their places relative to each other, as they name each other so; returns the place of `path`."""
-        absolute = [Path(os.path.abspath(file)) for file in files]
-        self.programs += [file for file in absolute if _is_of_the_system(file)]
-        absolute = [file for file in absolute if not _is_of_the_system(file)]
+        absolute = [Path(os.path.abspath(file)) for file in files if not _is_of_the_system(file)]
         top = Path(os.path.commonpath([path if path.is_dir() else path.parent, *(file.parent for file in absolute)]))
         name, number = path.stem if path.is_file() else path.name, 1
         while (self._root / "models" / (place := name if number == 1 else f"{name}-{number}")).exists():

@@ -6,9 +6,6 @@
 
 (or `--agent-class simulst.serve.simuleval.StreamAgent`). `simulst export` writes source.txt and target.txt.
 Targets counted in characters (zh, ja, ...) also need SimulEval's `--eval-latency-unit char`.
-
-simulstream's SimulEvalWrapper runs the agent too; its YAML then holds the same options with `_` for `-`. (Our own
-processor, simulst/serve/simulstream.py, loads the model once for all clients and writes no space twice.)
 """
 
 from __future__ import annotations
@@ -105,29 +102,8 @@ class StreamAgent(SpeechToTextAgent):
         self._resampler: soxr.ResampleStream | None = None
         self._pushed = 0  # how many items of states.source have been pushed
 
-    @property
-    def tgt_lang(self) -> str:
-        """The language written. It can be set between utterances, as simulstream's wrapper does."""
-        return self._languages[1]
-
-    @tgt_lang.setter
-    def tgt_lang(self, language: str) -> None:
-        if language == self.tgt_lang:
-            return
-        if self._pushed:
-            raise SimulstError(f"the utterance is being written in '{self.tgt_lang}'; name '{language}' before it.")
-        if unit_of(language) != self._unit:
-            raise SimulstError(f"the agent writes {self._unit}s, and '{language}' is not counted in {self._unit}s.")
-        self._languages = self._languages[0], language
-        self.reset()
-
     def policy(self, states: AgentStates | None = None) -> Action:
-        """Push what is new in the source; write what became final.
-
-        states: our own, which SimulEval does not need to give; simulstream's wrapper does.
-        """
-        if states is not None and states is not self.states:
-            raise SimulstError("the agent follows one utterance in its own states; give each stream its own agent.")
+        """Push what is new in the source; write what became final. states: our own, which SimulEval need not give."""
         if not self.states.source:
             return WriteAction("", finished=True) if self.states.source_finished else ReadAction()
         finished = self.states.source_finished

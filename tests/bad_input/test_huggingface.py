@@ -41,7 +41,6 @@ def cascade(**translator: object) -> Change:
     return lambda: speaker.write(Path(), dict(translator), SAY) and None
 
 
-OPEN = {"type": "command", "command": "cat", "answers": "line"}
 IBWBS = written("la2.yaml", "read: {type: chunk, ms: 500}\ncommit: {type: all}\nsearch: {type: ibwbs}")
 NOT_INCREMENTAL = (
     "search: ibwbs needs a search that goes on from one block of speech ... write 'search: {type: joint_beam}'"
@@ -50,7 +49,6 @@ CASCADES = table(
     f"{AUDIO} --model cascade.yaml",
     ("", "gone: no such folder", cascade(type="huggingface", model="gone")),
     ("", NOT_INCREMENTAL, all_of(IBWBS, cascade(type="huggingface", model="marian"))),
-    ("", "option 'answers': ... 'line'", cascade(**{**OPEN, "answers": "letter"})),
 )  # fmt: skip
 
 
@@ -72,7 +70,7 @@ FAILING = 'read line; case "$line" in *dog*) echo no dogs >&2; exit 1;; esac; ec
 def failing(scene: Path) -> Path:
     """A cascade that fails once the dog comes, and a recording of both sentences."""
     written("translate.sh", FAILING)()
-    cascade(type="command", command="sh translate.sh")()
+    cascade(type="program:Program", command="sh translate.sh")()
     samples = speaker.audio(SAY)
     soundfile.write("u1.wav", samples, 16000)
     soundfile.write("u0.wav", samples[: speaker.STEP * 4], 16000)

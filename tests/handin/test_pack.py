@@ -140,25 +140,46 @@ def test_own_code(tmp_path: Path, decoded: list[str], monkeypatch: pytest.Monkey
     assert offered == {"[simulst]", "commit.mine = own_policy:Mine", "model.mine = own_model:Mine"}
 
 
-def test_a_cascade(tmp_path: Path, decoded: list[str]) -> None:
-    """A program that a command names is beside the cascade's file; Debian's are named in the image."""
+TRANSLATOR = """
+from dataclasses import dataclass
+from pathlib import Path
+from simulst.calls import Turns
+from simulst.models.cascade.settings import beside
+from simulst.models.cascade.translators import PlainTranslation, Translator
+
+@dataclass(frozen=True)
+class Mine(Translator):
+    words: str
+
+    def load(self, path, cores):
+        return lambda opening: Words(opening.target, Turns(1))
+
+    def files(self, path):
+        return (Path(beside(path, self.words)),)
+
+class Words(PlainTranslation):
+    def translate(self, sentence, begin, past=()):
+        return "the cat sat", False
+"""
+
+
+def test_a_cascade(tmp_path: Path, decoded: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    """What a translator of one's own reads is beside the cascade's file; its module is packed, too."""
     small.write_recordings(tmp_path)
     write_whisper(tmp_path)
-    program = tmp_path / "models" / "bin" / "translate.sh"
-    program.parent.mkdir()
-    program.write_text("echo the cat sat\n")
+    (tmp_path / "models" / "words.txt").write_text("the la\n")
+    monkeypatch.syspath_prepend(tmp_path)
+    (tmp_path / "own_translator.py").write_text(TRANSLATOR)
     recogniser = {"model": "whisper v1.2", "options": OPTIONS, "decoding": small.LA2}
-    translator = {"type": "command", "command": "sh bin/translate.sh"}
+    translator = {"type": "own_translator:Mine", "words": "words.txt"}
     cascade = tmp_path / "models" / "cascade.yaml"
     cascade.write_text(yaml.safe_dump({"recogniser": recogniser, "translator": translator}))
     choice = small.chosen(tmp_path, "cascade", cascade, "0-90000", decoding={**small.LA2, "commit": {"type": "all"}})
     folder = packed(tmp_path, choice)
     model = folder / processor(folder, "es-en_0-90000")["model"]
-    assert (model.parent / "bin" / "translate.sh").is_file() and (model.parent / "whisper v1.2" / "model.bin").is_file()
-    if shutil.which("dpkg"):
-        [line] = [line for line in (folder / "Dockerfile").read_text().splitlines() if "apt-get install" in line]
-        assert line.split()[-2] in ("dash", "bash", "busybox")
-    translator["command"] = f"sh {program}"
+    assert (model.parent / "words.txt").is_file() and (model.parent / "whisper v1.2" / "model.bin").is_file()
+    assert (folder / "own" / "own_translator.py").is_file()
+    translator["words"] = str(tmp_path / "models" / "words.txt")
     cascade.write_text(yaml.safe_dump({"recogniser": recogniser, "translator": translator}))
     assert "by an absolute path" in refused(tmp_path, choice, out="other")
 

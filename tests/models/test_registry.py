@@ -99,7 +99,7 @@ def unloaded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("ctranslate2.models.Whisper", loaded)
     Path("c.yaml").write_text("read: {type: chunk, ms: 500}\ncommit: {type: local_agreement}\n")
     Path("cascade.yaml").write_text(
-        "recogniser: {model: whisper, decoding: c.yaml}\ntranslator: {type: command, command: cat}\n"
+        "recogniser: {model: whisper, decoding: c.yaml}\ntranslator: {type: server, url: http://a, model: m}\n"
     )
     soundfile.write("a.wav", np.zeros(64000), 16000)
     Path("wav.scp").write_text("a a.wav\n")

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import io
 import json
-import os
 import re
 import shutil
 import subprocess
@@ -176,8 +175,8 @@ def test_cascades_that_show_unstable_words(checkout: Path) -> None:
         checkout / "m",
         "--decodings",
         checkout / "recogniser.yaml",
-        "--command",
-        "cat",
+        "--translator",
+        "{type: apertium:Apertium}",
         "--out",
         place,
     ]
@@ -187,24 +186,29 @@ def test_cascades_that_show_unstable_words(checkout: Path) -> None:
         assert printed.stdout == f"{name}\n"
         settings = read_settings(place / f"{name}.yaml")
         assert settings.unstable == bool(more) and settings.recogniser["model"] == str(checkout / "m")
+        assert settings.translator == {"type": "apertium:Apertium"}
 
 
-def test_a_translator_in_python_keeps_its_environment(checkout: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A virtual environment's Python is a link to another one, which knows nothing of its packages."""
-    python = checkout / "env/bin/python"
-    python.parent.mkdir(parents=True)
-    python.symlink_to(sys.executable)
-    monkeypatch.setenv("PATH", f"{python.parent}{os.pathsep}{os.environ['PATH']}")
-    (checkout / "python.yaml").write_text(SWEEP)
-    options = ["--model", checkout / "m", "--decodings", checkout / "python.yaml", "--command", "python translate.py"]
-    script = checkout / "egs/voices/local/write_cascades.py"
-    subprocess.run([sys.executable, script, *options, "--out", checkout], check=True, env=warm.environment())
-    assert f"command: {python} translate.py" in (checkout / "hold-1_500ms.yaml").read_text()
+UNO = """
+from dataclasses import dataclass
+from simulst.calls import Turns
+from simulst.models.cascade.translators import PlainTranslation, Translator
+
+@dataclass(frozen=True)
+class Uno(Translator):
+    def load(self, path, cores):
+        return lambda opening: Unos(opening.target, Turns(1))
+
+class Unos(PlainTranslation):
+    def translate(self, sentence, begin, past=()):
+        return " ".join("uno" for _ in sentence.split()), False
+"""
 
 
 def test_cascades(checkout: Path) -> None:
-    """A cascade for each policy of the recogniser; a command that writes `uno` for each word translates."""
-    run(checkout, "voices/cascade", "--translator", r"sed -uE 's/[^[:space:]]+/uno/g'", "--stage", "decode")
+    """A cascade for each policy of the recogniser; a translator of one's own writes `uno` for each word."""
+    (checkout / "egs/voices/local/uno.py").write_text(UNO)
+    run(checkout, "voices/cascade", "--translator", "{type: uno:Uno}", "--stage", "decode")
     exp = checkout / "egs/voices/exp"
     assert runs(exp / "cascade") == {"decode/en-es/tst/hold-1_500ms/hold-1_500ms", "decode/en-es/tst/offline/offline"}
     for found in find_runs([exp / "cascade"]):

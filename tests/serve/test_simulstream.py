@@ -176,22 +176,8 @@ def test_characters(tmp_path: Path) -> None:
         assert [1000 * seconds for seconds in kept] == pytest.approx(instance.delays)
 
 
-def test_the_agent_inside_simulstreams_wrapper(tmp_path: Path) -> None:
-    pytest.importorskip("simuleval")
-    write_wavs(tmp_path, SIZES)
-    decoding = write_yaml(tmp_path / "la2.yaml", LA2)
-    same(read_log(infer(tmp_path, wrapper(decoding), target="de")), ours(tmp_path, target="de"))
-    agent = build_speech_processor(yaml_config(str(tmp_path / "inference.yaml")))
-    agent.process_chunk(np.zeros(1600, dtype=np.float32))
-    with pytest.raises(SimulstError, match="being written in 'en'"):
-        agent.set_target_language("de")
-    agent.clear()
-    with pytest.raises(SimulstError, match="'zh' is not counted in words"):
-        agent.set_target_language("zh")
-
-
 def test_the_same_words_at_the_same_delays_in_all_programs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """SimulEval's agent in SimulEval itself and in simulstream's wrapper, our processor, and `simulst evaluate`."""
+    """SimulEval's agent, our processor, and `simulst evaluate`."""
     simuleval = pytest.importorskip("simuleval.cli")
     from simuleval.utils import EVALUATION_SYSTEM_LIST
 
@@ -215,24 +201,7 @@ def test_the_same_words_at_the_same_delays_in_all_programs(tmp_path: Path, monke
     same(mine, ours(tmp_path))
     for theirs, one in zip(read_log(tmp_path / "simuleval"), mine, strict=True):
         assert (theirs.prediction, theirs.delays) == (one.prediction, one.delays)
-    same(read_log(infer(tmp_path, wrapper(decoding))), mine)
-    (tmp_path / "inference.jsonl").unlink()
     same(read_log(infer(tmp_path, FAKE)), mine)
-
-
-def wrapper(decoding: Path) -> dict[str, Any]:
-    """The configuration of simulstream's wrapper of SimulEval's agents."""
-    return {
-        "type": "simulstream.server.speech_processors.simuleval_wrapper.SimulEvalWrapper",
-        "simuleval_agent": "simulst.serve.simuleval.StreamAgent",
-        "model": "fake:FakeModel",
-        "decoding": str(decoding),
-        "source_lang": "es",
-        "target_lang": "en",
-        "speech_chunk_size": 0.1,
-        "detokenizer_type": "simuleval",
-        "latency_unit": "word",
-    }
 
 
 def test_clients_share_a_model_and_not_their_languages(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

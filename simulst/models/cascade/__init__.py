@@ -3,7 +3,7 @@
     recogniser:
       model: whisper-base
       decoding: {read: {type: chunk, ms: 1000}, commit: {type: local_agreement, n: 2}}
-    translator: {type: command, command: apertium -u eng-spa}
+    translator: {type: huggingface, model: Helsinki-NLP/opus-mt-en-es}
 
 The decoding configuration of a run (READ, STOP, COMMIT, search) is that of the translator. At each READ, it translates
 what the recogniser has heard, its unstable words too unless `unstable: false`. COMMIT says which words are final.

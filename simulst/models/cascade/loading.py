@@ -21,7 +21,6 @@ from simulst.options import build_options
 
 RECOGNISERS = {"model": OwnModel, "transcript": Transcript}
 TRANSLATORS = {  # only the one that is used is imported: some need torch
-    "command": "simulst.models.cascade.command:Command",
     "ctranslate2": "simulst.models.cascade.ctranslate2:CTranslate2Text",
     "huggingface": "simulst.models.cascade.huggingface:HuggingFaceText",
     "llm": "simulst.models.cascade.llm:LLM",

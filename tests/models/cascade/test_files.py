@@ -47,11 +47,10 @@ def experiment(folder: Path) -> Path:
 
 
 def with_a_decoding_file(folder: Path) -> Path:
-    """A recogniser of ESPnet's under a configuration in a file, and a command that runs a script."""
+    """A recogniser of ESPnet's under a configuration in a file, and a translator of one's own."""
     (folder / "inner.yaml").write_text("read: {type: chunk, ms: 500}\ncommit: {type: all}\n")
-    (folder / "translate.sh").write_text("cat\n")
     recogniser = {"model": str(experiment(folder)), "decoding": "inner.yaml"}
-    translator = {"type": "command", "command": f"sh {folder / 'translate.sh'}"}
+    translator = {"type": "program:Program", "command": "cat"}
     path = folder / "cascade.yaml"
     path.write_text(yaml.safe_dump({"recogniser": recogniser, "translator": translator}))
     return path
@@ -69,7 +68,7 @@ MODELS: dict[str, Callable[[Path], Path]] = {
     "llm": cascade("llm", lambda folder: tiny_huggingface.write_language_model(folder / "model", "llama")),
     "ctranslate2": cascade("ctranslate2", converted),
     "tokenizer": cascade("ctranslate2", lambda folder: converted(folder, tokenizer="x"), tokenizer="original"),
-    "command": with_a_decoding_file,
+    "own": with_a_decoding_file,
 }
 
 
@@ -96,8 +95,7 @@ def test_loading_reads_these_files(kind: str, tmp_path: Path) -> None:
     found = files_of_model(path, {})
     assert len(found) == len(set(found))
     here = {file.resolve() for file in found if tmp_path in file.parents}
-    script = {tmp_path / "translate.sh"} & here  # it is read once it runs
-    assert here == {file.resolve() for file in opened if file.is_file()} | script
+    assert here == {file.resolve() for file in opened if file.is_file()}
     digest = digest_of_weights(path, {})
     for file in here:
         before = file.read_bytes()
@@ -140,24 +138,6 @@ def test_code_is_part_of_a_model_that_may_run_it(tmp_path: Path) -> None:
     assert path / "modeling.py" in files_of_model(path, {"trust_remote_code": True})
 
 
-def test_programs_of_a_command(tmp_path: Path) -> None:
-    found = files_of_model(with_a_decoding_file(tmp_path), {})
-    assert tmp_path / "translate.sh" in found and any(file.name == "sh" for file in found)
-    (tmp_path / "rules.txt").write_text("a b")
-    for pair in ("es-en", "fr-en", "es-de"):
-        (tmp_path / f"{pair}.bin").write_bytes(b"1")
-    inside = f"sh -c 'tool --rules={tmp_path}/rules.txt < {tmp_path}/{{source}}-{{target}}.bin | cat'"
-    path = speaker.write(tmp_path, {"type": "command", "command": inside}, "a cat")
-    found = files_of_model(path, {})
-    assert {tmp_path / name for name in ("rules.txt", "es-en.bin", "fr-en.bin", "es-de.bin")} <= set(found)
-    before = digest_of_weights(path, {})
-    (tmp_path / "es-de.bin").write_bytes(b"2")
-    assert digest_of_weights(path, {}) != before
-    path = speaker.write(tmp_path, {"type": "command", "command": "no-such-program"}, "a cat")
-    with pytest.raises(SimulstError, match="there is no program 'no-such-program'"):
-        files_of_model(path, {})
-
-
 def test_the_policy_of_a_recogniser(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Its file, what it imports, and what it reads."""
     monkeypatch.syspath_prepend(tmp_path)
@@ -172,7 +152,8 @@ def test_the_policy_of_a_recogniser(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     decoding = {"read": {"type": "chunk", "ms": 500}, "commit": {"type": "heard_policy:Mine"}}
     recogniser = {"model": str(experiment(tmp_path)), "decoding": decoding}
     path = tmp_path / "cascade.yaml"
-    path.write_text(yaml.safe_dump({"recogniser": recogniser, "translator": {"type": "command", "command": "cat"}}))
+    translator = {"type": "program:Program", "command": "cat"}
+    path.write_text(yaml.safe_dump({"recogniser": recogniser, "translator": translator}))
     known = {digest_of_weights(path, {})}
     for name in ("heard_policy.py", "heard_helper.py", "own_data.txt"):
         with Path(name).open("a") as file:
@@ -220,13 +201,12 @@ from pathlib import Path
 sys.modules["torch"] = None
 from simulst.models.cascade.loading import load_translator
 from simulst.opening import Opening
-load_translator(Path("cascade.yaml"), {"type": "command", "command": "cat"}, 1)
 load_translator(Path("cascade.yaml"), {"type": "ctranslate2", "model": sys.argv[1]}, 1)(Opening("en", "de"))
 """
 
 
 def test_translators_without_torch(tmp_path: Path) -> None:
-    """A command and CTranslate2 need no torch, so a hand-in need not have it."""
+    """CTranslate2 needs no torch, so a hand-in need not have it."""
     folder = converted(tmp_path)
     done = subprocess.run([sys.executable, "-c", WITHOUT_TORCH, str(folder)], capture_output=True, text=True)
     assert done.returncode == 0, done.stderr

@@ -28,6 +28,7 @@ from simulst.policy.read import Chunk
 from simulst.policy.segment import Pause, Whole
 from simulst.policy.stop import Stop, Stopping
 from simulst.streams import open_stream
+from simulst.streams.driver import Driver
 
 SAY = "The cat sat down. It was on the mat. Then the dog came in, and all was well."
 LOUD = "tee -a {log} | tr a-z A-Z"
@@ -41,7 +42,7 @@ def cascade(folder: Path, code: str = LOUD, say: str = SAY, **options: Any) -> t
     log = folder / "asked"
     program = folder / "translate.sh"
     program.write_text(code.replace("{log}", str(log)))
-    command = {"type": "command", "command": f"sh {program}"}
+    command = {"type": "program:Program", "command": f"sh {program}"}
     return load_model(speaker.write(folder, command, say, **options)), log
 
 
@@ -299,23 +300,39 @@ def test_place_of(prefix: tuple[int, ...], tokens: tuple[int, ...]) -> None:
         assert place == len(prefix)
 
 
-# Commands
+def test_a_translator_that_hangs_stops_no_other_stream(tmp_path: Path) -> None:
+    """It answers only after the other stream has ended."""
+    gate, say = tmp_path / "gate", "The cat sat down. It was on the mat."
+    (tmp_path / "program.sh").write_text("while read -r line; do echo ${line^^}; done")
+    (tmp_path / "slow.sh").write_text(f"while [ ! -e {gate} ]; do sleep 0.02; done; . {tmp_path / 'program.sh'}")
+    decoding = parse_decoding({"read": {"type": "chunk", "ms": 400}, "commit": {"type": "hold", "n": 2}}, "test")
+    streams = []
+    for name in ("slow", "program"):
+        (tmp_path / name).mkdir()
+        command = f"bash {tmp_path / name}.sh"
+        path = speaker.write(tmp_path / name, {"type": "program:Program", "command": command}, say)
+        streams.append(open_stream(load_model(path), decoding, "en", "es"))
+    driver = Driver()
+    slow, quick = (driver.push(stream, speaker.audio(say), finished=True) for stream in streams)
+    quick.add_done_callback(lambda _: gate.touch())
+    driver.finish()
+    assert ["".join(word.text for word in one.result()) for one in (slow, quick)] == [say.upper()] * 2
 
 
 # The file
 
 
 def test_bad_files(tmp_path: Path) -> None:
-    command = {"type": "command", "command": "cat"}
+    command = {"type": "program:Program", "command": "cat"}
     good = speaker.write(tmp_path, command, SAY).read_text()
     assert digest_of_weights(tmp_path / "cascade.yaml", {})
     for old, new, words in (
         (
-            "type: command",
+            "type: program:Program",
             "type: babelfish",
-            "there is no translator 'babelfish'; choose from command, ctranslate2, huggingface",
+            "there is no translator 'babelfish'; choose from ctranslate2, huggingface",
         ),
-        ("command: cat", "comand: cat", "has no option 'comand'; it has command, answers, timeout"),
+        ("command: cat", "comand: cat", "has no option 'comand'; it has command"),
         ("model: speaker:Speaker", "modell: x", "'recogniser' of type 'model' has no option 'modell'"),
         ("translator:", "translater:", "a cascade has no option 'translater'"),
         ("type: chunk", "type: chunks", "there is no read 'chunks'"),

@@ -55,7 +55,7 @@ def cascade(folder: Path, **options: Any) -> Path:
     """The translation is the transcript in capitals."""
     recogniser = {"type": "transcript", "transcript": "data", **options}
     path = folder / "cascade.yaml"
-    translator = {"type": "command", "command": "tr a-z A-Z", "answers": "once"}
+    translator = {"type": "program:Program", "command": "tr a-z A-Z"}
     path.write_text(yaml.safe_dump({"recogniser": recogniser, "translator": translator}))
     return path
 

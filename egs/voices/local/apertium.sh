@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Apertium that stays open: local/apertium.sh eng-spa. For a cascade whose translator has `answers: line`.
+# Apertium that stays open, and answers each line with a line: local/apertium.sh eng-spa. apertium.py asks it.
 # Between its programs, a null byte and a line feed end each text, and a null byte ends each answer. (`apertium -z`
 # waits for the next text before it answers.)
 set -euo pipefail
