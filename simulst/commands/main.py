@@ -14,7 +14,6 @@ from simulst.commands import (
     decode,
     handover,
     models,
-    prefix,
     report,
     score,
     serve,
@@ -33,7 +32,7 @@ SECTIONS = {
         report.report,
         report.choose,
     ),
-    "Prepare and train": (train.train, prefix.prefix, models.models),
+    "Prepare and train": (train.train, models.models),
     "Hand over to other programs": (handover.export, handover.simulstream, handover.pack, handover.verify),
 }
 
