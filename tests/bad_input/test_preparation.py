@@ -200,9 +200,8 @@ CONTEXT = [
     ),
     *table(
         "egs/voices/local/write_cascades.py --model whisper --decodings sweep.yaml --out cascades",
-        ("--command ''", "--command '': not a command"),
-        ("--command '\"'", "not a command; give a program"),
-        ("--command cat --decodings nowhere.yaml", "nowhere.yaml"),
+        ("--translator 'cat'", "--translator 'cat': not such as {type: apertium:Apertium}"),
+        ("--translator '{type: apertium:Apertium}' --decodings nowhere.yaml", "nowhere.yaml"),
     ),
 ]
 
