@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import functools
 import json
-import sys
 import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -22,10 +21,6 @@ import click
 import torch
 from tqdm import tqdm
 
-sys.path.append(str(Path(__file__).resolve().parents[1] / "local"))
-
-from prefix.align import Question, Translator, align
-from prefix.extract import shards_of
 from simulst.audio.read import load_audio
 from simulst.audio.units import FRAME
 from simulst.calls import run_alone
@@ -36,11 +31,13 @@ from simulst.machine.processor import processor
 from simulst.models import load_model
 from simulst.models.espnet.model import ESPnet
 from simulst.opening import Opening
+from simulst.prefix.align import Question, Translator, align
+from simulst.prefix.extract import shards_of
 from simulst.search import JointBeamSearch
 from simulst.search import beam as beam_search
 from simulst.search.beam import JointSearch, joint_beam_search
 
-ROOT = Path(__file__).resolve().parents[1]
+ROOT = Path(__file__).resolve().parent.parent
 FILE = click.Path(path_type=Path)
 
 

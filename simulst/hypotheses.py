@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from simulst.errors import SimulstError
-
 Tokens = tuple[int, ...]
 """Token ids of the model's vocabulary, `<eos>` left out."""
 
@@ -20,26 +18,6 @@ WAIT = "<wait>"
 def lag_token(lag: int) -> str:
     """The token that tells such a model how many chunks to lag behind, such as `<lag2>`."""
     return f"<lag{lag}>"
-
-
-@dataclass(frozen=True)
-class Grid:
-    """The chunks that such a model hears end at first_ms, and then after every `ms` of speech, as in READ `chunk`."""
-
-    first_ms: float
-    ms: float
-
-    def __post_init__(self) -> None:
-        if not (self.ms > 0 and self.first_ms > 0):
-            raise SimulstError(f"--ms {self.ms:g}, --first-ms {self.first_ms:g}: a chunk needs a positive length.")
-
-    def ends(self, total_ms: float) -> list[float]:
-        """The ends of all chunks but the last, which ends with the speech."""
-        ends, end = [], self.first_ms
-        while end < total_ms:
-            ends.append(end)
-            end = self.first_ms + len(ends) * self.ms
-        return ends
 
 
 def without_end(tokens: Tokens) -> Tokens:

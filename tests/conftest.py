@@ -23,8 +23,8 @@ SLOW = (
     *("measure/test_comet.py", "models/espnet/test_model.py", "docs/test_pages.py", "runs/test_resume.py"),
     *("egs/voices/test_prepare_voices.py", "models/espnet/test_blockwise_search.py", "recipes/test_must_c.py"),
     *("recipes/test_paper_a.py", "handin/test_pack.py", "runs/test_places.py", "training/test_finetune.py"),
-    *("search/test_blockwise.py", "local/prefix/test_training.py", "show/test_curve.py", "egs/mini/test_make_mini.py"),
-    *("local/prefix/test_extract.py", "serve/test_page.py", "serve/test_server.py"),
+    *("search/test_blockwise.py", "prefix/test_training.py", "show/test_curve.py", "egs/mini/test_make_mini.py"),
+    *("prefix/test_extract.py", "serve/test_page.py", "serve/test_server.py"),
 )
 """Files whose tests take long, the slowest first: begun last, they would keep the other workers waiting."""
 

@@ -15,7 +15,7 @@ import tracked
 
 ROOT = Path(__file__).resolve().parents[1] / "simulst"
 CORE = {"audio", "files", "kernels", "log", "machine", "measure", "models", "policy", "search", "serve", "streams"}
-AROUND = {"commands", "data", "handin", "results", "runs", "show", "training"}
+AROUND = {"commands", "data", "handin", "prefix", "results", "runs", "show", "training"}
 Graph = Mapping[str, set[str]]
 
 

@@ -10,10 +10,10 @@ from typing import Annotated, Any
 
 from pydantic import Field
 
-from prefix.pairs import COUNTS
-from prefix.training import SCORES
 from simulst.files.folder import write_atomically
 from simulst.options import option_names, read_json_fields
+from simulst.prefix.pairs import COUNTS
+from simulst.prefix.training import SCORES
 
 TRAIN = "run the recipe's stage train first"
 
@@ -32,7 +32,7 @@ def write_tables(pairs: Sequence[Path], predictor: Path, out: Path) -> None:
 
 @dataclass(frozen=True)
 class PairCounts:
-    """How many prefix pairs there were, and what became of them (`prefix.pairs.write_pairs`)."""
+    """How many prefix pairs there were, and what became of them (`simulst.prefix.pairs.write_pairs`)."""
 
     pairs: Annotated[int, Field(ge=1)]
     kept: int
@@ -51,7 +51,7 @@ class Measures:
 
 @dataclass(frozen=True)
 class PredictorScores:
-    """A boundary predictor's, of each output and of each piece by threshold (`prefix.training`)."""
+    """A boundary predictor's, of each output and of each piece by threshold (`simulst.prefix.training`)."""
 
     frames: Measures
     pieces: dict[str, Measures]

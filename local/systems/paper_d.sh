@@ -19,7 +19,7 @@ option wait_beam count 1 "beam size of the models trained for wait-k: greedy, as
 option wait_config path ../../conf/train/paper_d_st.yaml "ESPnet's configuration for wait-k" more
 option wait_options text "" "options for ESPnet in trainings for wait-k" more
 option predictor_model text "--mels 80 --embedding 256 --hidden 512" "the boundary predictor's size and training, by options \
-of local/prefix_pairs.py predictor" more
+of simulst prefix predictor" more
 option predictor_options text "" "further options of its training" more
 option predictor_tests text tst-COMMON "splits on whose prefix pairs the predictor is scored, too (table 3)" more
 option averaged "best|last" best "checkpoints to average: of the offline model the best ones on dev; or of all models the last \
@@ -95,19 +95,19 @@ stage_train() {
         for name in "${filters[@]}" "${waiting[@]}"; do choose_checkpoint "$prefix/$name" --ctc-weight 0 --last; done
     fi
     step "boundary predictor"
-    train_alone python ../../local/prefix_pairs.py predictor --out "$prefix/predictor" --data "$dirs/train" \
+    train_alone simulst prefix predictor --out "$prefix/predictor" --data "$dirs/train" \
         --prefixes "$prefix/train/prefixes.jsonl" --valid-data "$dirs/dev" --valid-prefixes "$prefix/dev/prefixes.jsonl" \
         $predictor_model $predictor_options $redo
     for name in $predictor_tests; do # table 3
         extract_pairs "$name" 0 "$data/$pairs/$name"
-        python ../../local/prefix_pairs.py score --data "$data/$pairs/$name" --prefixes "$prefix/$name/prefixes.jsonl" \
+        simulst prefix score --data "$data/$pairs/$name" --prefixes "$prefix/$name/prefixes.jsonl" \
             --predictor "$prefix/predictor/predictor.pth" --out "$prefix/$name/scores.json"
     done
 }
 
 extract_pairs() { # $1: the split; $2: the number of utterances, 0: all; $3: another data directory than that of training
     step "prefix pairs of $1"
-    OMP_NUM_THREADS=1 python ../../local/prefix_pairs.py extract --data "${3:-$dirs/$1}" --model "$out/offline" --model-option checkpoint=chosen.pth \
+    OMP_NUM_THREADS=1 simulst prefix extract --data "${3:-$dirs/$1}" --model "$out/offline" --model-option checkpoint=chosen.pth \
         --source-lang "$source" --target-lang "$target" --out "$prefix/$1" --tau "$tau" --beam "$prefix_beam" --jobs "$jobs" \
         $($open_end && echo --open-end) --limit "$2" ${scheduler:+--scheduler "$scheduler"} $($slurm && echo --slurm) $redo
 }
@@ -116,7 +116,7 @@ fine_tune() {
     local split ratio=${1#maxratio} pairs_of=$prefix/pairs/$1
     step "fine-tuning on prefix pairs, $1"
     for split in train dev; do
-        python ../../local/prefix_pairs.py pairs --data "$dirs/$split" --prefixes "$prefix/$split/prefixes.jsonl" --target-lang "$target" \
+        simulst prefix pairs --data "$dirs/$split" --prefixes "$prefix/$split/prefixes.jsonl" --target-lang "$target" \
             --out "$pairs_of/$split" --tokens "$shared_tokens" $([ "$ratio" = all ] || echo --max-ratio "$ratio") \
             $($with_whole && echo --whole) $redo
         python ../../local/prepare_data.py dump --data "$pairs_of/$split" --out "$pairs_of/dump/$split" --texts "tc.$target" $redo

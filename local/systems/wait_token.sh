@@ -43,10 +43,10 @@ stage_train() {
         step "chunk-aligned data, $split"
         if [ -n "$redo" ] || [ ! "$wait/$split.ctm" -nt "$out/st/chosen.pth" ]; then
             mkdir -p "$wait"
-            python ../../local/prefix_pairs.py times --data "$dirs/$split" --model "$out/st" --model-option checkpoint=chosen.pth \
+            simulst prefix times --data "$dirs/$split" --model "$out/st" --model-option checkpoint=chosen.pth \
                 --target-lang "$target" --out "$wait/$split.ctm"
         fi
-        python ../../local/prefix_pairs.py chunks --data "$dirs/$split" --times "$wait/$split.ctm" --target-lang "$target" \
+        simulst prefix chunks --data "$dirs/$split" --times "$wait/$split.ctm" --target-lang "$target" \
             --first-ms "$first_ms" --ms "$chunk_ms" --lags "$lags" --out "$wait/$split" $redo
         python ../../local/prepare_data.py dump --data "$wait/$split" --out "$wait/dump/$split" --texts "tc.$target" $redo
     done

@@ -14,6 +14,7 @@ from simulst.commands import (
     decode,
     handover,
     models,
+    prefix,
     report,
     score,
     serve,
@@ -32,7 +33,7 @@ SECTIONS = {
         report.report,
         report.choose,
     ),
-    "Prepare and train": (train.train, models.models),
+    "Prepare and train": (train.train, prefix.prefix, models.models),
     "Hand over to other programs": (handover.export, handover.simulstream, handover.pack, handover.verify),
 }
 

@@ -5,12 +5,9 @@ from __future__ import annotations
 import functools
 import importlib
 import logging
-import os
-import shlex
 import shutil
 import signal
 import subprocess
-import sys
 import threading
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
@@ -291,7 +288,6 @@ def slurm_cluster() -> Any:
             "run this on a login node of the cluster, or use --jobs or --scheduler."
         )
     prologue = [f"export {name}={value}" for name, value in MALLOC.items()]
-    prologue.append(f"export PYTHONPATH={shlex.quote(os.pathsep.join(sys.path))}")  # a program's own modules, too
     prologue += dask.config.get("jobqueue.slurm.job-script-prologue", None) or []
     options = {"dashboard_address": ":0"} | (dask.config.get("jobqueue.slurm.scheduler-options", None) or {})
     try:

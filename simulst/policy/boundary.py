@@ -27,7 +27,7 @@ class Boundary(Read):
 
     threshold: λ_thre, in [0, 1]. A piece is a boundary if at least this share of its outputs are labelled 1. With 0,
         every piece is a boundary; with 1, hardly any.
-    predictor: its file, which local/prefix_pairs.py writes. A relative path is relative to the current folder.
+    predictor: its file, which `simulst prefix predictor` writes. A relative path is relative to the current folder.
     frames: T, length of a piece in frames of 10 ms. The paper also uses 48, for its lowest latencies.
     name: of model and predictor; it tells several of them apart in tables and curves.
     """

@@ -226,7 +226,7 @@ def load_predictor(path: str | Path) -> BoundaryPredictor:
     Raises SimulstError: the file is missing or not a predictor; it has another sample rate; the weights do not have the
         sizes that the file states.
     """
-    remedy = "name a predictor.pth that 'local/prefix_pairs.py predictor' wrote"
+    remedy = "name a predictor.pth that 'simulst prefix predictor' wrote"
     content = load_checkpoint(path, remedy)
     if content.get("format") != FORMAT:
         raise SimulstError(f"{path}: not a boundary predictor; {remedy}.")

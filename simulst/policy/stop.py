@@ -449,7 +449,7 @@ class _Contrast(Stopping):
 class Token(Stop):
     """A chunk's writing ends where the model writes its wait token, which is committed, but never goes out.
 
-    The model learnt it on chunk-aligned data (local/prefix/chunks.py), so READ must be the `chunk` of its training.
+    The model learnt it on chunk-aligned data (simulst/prefix/chunks.py), so READ must be the `chunk` of its training.
 
     lag: how many chunks the text lags behind: one of those that the model learnt.
     name: a part of the label, to tell models apart.

@@ -10,8 +10,8 @@ from pydantic import Field
 
 from simulst.errors import SimulstError
 from simulst.files.yaml import read_yaml
-from simulst.hypotheses import Grid
 from simulst.options import build_options
+from simulst.prefix.chunks import Grid
 from simulst.training.new_model import NewModel
 
 Positive = Annotated[float, Field(gt=0, allow_inf_nan=False)]
@@ -43,8 +43,8 @@ class FineTuning:
     dtype: of the arithmetic; the weights are in float32.
     average: numbers of checkpoints to average; the average with the lowest loss on dev is the result.
     save_minutes: the most minutes of work that an interruption can cost.
-    first_ms, chunk_ms: learn a wait token from chunk-aligned data (`local/prefix_pairs.py chunks`), with its chunks'
-        lengths. Each chunk of an utterance is an example then. None: learn whole texts.
+    first_ms, chunk_ms: learn a wait token from chunk-aligned data (`simulst prefix chunks`), with its chunks' lengths.
+        Each chunk of an utterance is an example then. None: learn whole texts.
     seed: of the order of batches, dropout and new weights.
     new_model: describes a model to begin with, see `NewModel`. None: --model names one.
     """

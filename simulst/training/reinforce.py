@@ -35,7 +35,7 @@ from simulst.errors import SimulstError
 from simulst.files.folder import digest_of_files, empty, save_atomically, write_atomically
 from simulst.files.lock import locked, read_record
 from simulst.files.yaml import read_yaml
-from simulst.hypotheses import Grid, Tokens
+from simulst.hypotheses import Tokens
 from simulst.languages import unit_of
 from simulst.log.instance import Instance
 from simulst.measure.by_sacrebleu import bleu_for, chrf_for
@@ -48,6 +48,7 @@ from simulst.models.espnet.network.decoder import CachedDecoder
 from simulst.models.espnet.network.lagging import Chunked, restrict_decoder
 from simulst.models.espnet.options import ESPnetOptions
 from simulst.options import build_options
+from simulst.prefix.chunks import Grid
 from simulst.training.configuration import Count, Positive
 from simulst.words import Words, completed_by
 

@@ -16,9 +16,10 @@ from torch.utils.data import Sampler
 from simulst.audio.read import load_audio
 from simulst.data.datadir import Utterance, read_data_dir
 from simulst.errors import SimulstError
-from simulst.hypotheses import Grid, Tokens
+from simulst.hypotheses import Tokens
 from simulst.models.huggingface.architectures import LEAST_SAMPLES, Architecture
 from simulst.models.speech_llm.architectures import SpeechLLM
+from simulst.prefix.chunks import Grid
 from simulst.training.waiting import chunks_of
 
 IGNORED = -100  # the label of positions without a loss

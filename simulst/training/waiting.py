@@ -16,15 +16,16 @@ import torch
 
 from simulst.data.datadir import Utterance
 from simulst.errors import SimulstError
-from simulst.hypotheses import WAIT, Grid, Tokens, lag_token
+from simulst.hypotheses import WAIT, Tokens, lag_token
 from simulst.languages import unit_of
 from simulst.models.huggingface.architectures import Architecture
 from simulst.models.huggingface.wait_token import CHUNKS
+from simulst.prefix.chunks import Grid
 from simulst.words import Words, split
 
 
 def read_wait_text(utterance: Utterance, grid: Grid) -> tuple[int, list[str]]:
-    """The lag of a text that `local/prefix_pairs.py chunks` wrote, and what each chunk writes.
+    """The lag of a text that `simulst prefix chunks` wrote, and what each chunk writes.
 
     Raises SimulstError: it is another text, or one of other chunks.
     """
@@ -33,7 +34,7 @@ def read_wait_text(utterance: Utterance, grid: Grid) -> tuple[int, list[str]]:
     if not tagged or len(texts) != count:
         raise SimulstError(
             f"'{utterance.name}' has {count} chunks with first_ms {grid.first_ms:g} and chunk_ms {grid.ms:g}, but its "
-            f"text has {len(texts)}; write it by 'local/prefix_pairs.py chunks' with these lengths."
+            f"text has {len(texts)}; write it by 'simulst prefix chunks' with these lengths."
         )
     return int(tagged[1]), texts
 

@@ -154,7 +154,7 @@ def test_runs(case: Case, check: Check) -> None:
 
 STRANGER = "does not answer as a Dask scheduler does"
 ANSWERS = {"silent": None, "HTTP": b"HTTP/1.1 400 Bad Request\r\n\r\n", "zeros": bytes(64), "noise": bytes(range(256))}
-EXTRACT = "local/prefix_pairs.py extract --data data --model offline --source-lang en --target-lang de --out pairs"
+EXTRACT = "simulst prefix extract --data data --model offline --source-lang en --target-lang de --out pairs"
 
 
 @pytest.mark.parametrize("answer", ANSWERS)

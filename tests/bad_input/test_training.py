@@ -96,15 +96,15 @@ BROKEN: list[tuple[str, Change]] = [
     ("prefixes.jsonl: 'u9' is not in data", line(utterance="u9")),
 ]
 PAIRS = table(
-    "local/prefix_pairs.py pairs --data data --prefixes prefixes.jsonl --target-lang de --out pairs",
+    "simulst prefix pairs --data data --prefixes prefixes.jsonl --target-lang de --out pairs",
     ("--max-ratio 1", "no pair is left of 6; raise --max-ratio"),
     ("", "prefixes.jsonl: has no pairs", line(pairs=[])),
     ("", "pairs: is there already", written("pairs/x", "")),
     *(("", words, change) for words, change in BROKEN),
 )
 PREDICTOR = table(
-    "local/prefix_pairs.py predictor --data data --prefixes prefixes.jsonl --valid-data data "
-    "--valid-prefixes prefixes.jsonl --out p",
+    "simulst prefix predictor --data data --prefixes prefixes.jsonl --valid-data data --valid-prefixes prefixes.jsonl "
+    "--out p",
     ("--mels 0", "boundary predictor: mels is 0"),
     ("", "'u0' has 100 frames, fewer than in its extraction", line(frames=500, pairs=[{"frames": 480, "text": "der"}])),
     ("", "tau", line(tau=10)),
@@ -115,7 +115,7 @@ PREDICTOR = table(
     *(("", words, change) for words, change in BROKEN),
 )
 EXTRACT = table(
-    "local/prefix_pairs.py extract --data data --model offline --source-lang en --target-lang de --out pairs",
+    "simulst prefix extract --data data --model offline --source-lang en --target-lang de --out pairs",
     ("--beam 1000000000", "beam is 1000000000"),
     ("--model whisper --source-lang es --target-lang en", "whisper: prefix pairs are extracted with an ESPnet model"),
     ("--model fake:FakeModel --source-lang es --target-lang en", "fake:FakeModel: prefix pairs are extracted with"),

@@ -149,7 +149,7 @@ def test_a_file_holds_all(tmp_path: Path) -> None:
 
 def test_bad_files(tmp_path: Path) -> None:
     path = tmp_path / "predictor.pth"
-    with pytest.raises(SimulstError, match=r"predictor\.pth: no such file; name a .*local/prefix_pairs.py predictor"):
+    with pytest.raises(SimulstError, match=r"predictor\.pth: no such file; name a .*simulst prefix predictor"):
         load_predictor(path)
     for content in (b"", b"no checkpoint", b"PK\x03\x04"):
         path.write_bytes(content)

@@ -17,9 +17,9 @@ import tracked
 import waiting
 import warm
 
-from prefix.pairs import read_prefixes
 from simulst.data.datadir import read_data_dir
 from simulst.log import read_log
+from simulst.prefix.pairs import read_prefixes
 
 SIZES = {"train": 16, "dev": 1, "test": 2, "he": 1}
 CORPUS = [word for name, size in SIZES.items() for word in (f"--{name}", str(size))]

@@ -291,8 +291,7 @@ def test_offline_models_have_their_own_tokens(noted: Path) -> None:
         "data/en-de/speeds-1.0/dump/train/text.lc.rm.en "
         "--out data/en-de/speeds-1.0/shared_tokens --size 20000 --kind bpe"
     )
-    programs = ("simulst train espnet", "python ../../local/prefix_pairs.py pairs")
-    trainings = [line for line in lines["must_c"] if line.startswith(programs)]
+    trainings = [line for line in lines["must_c"] if line.startswith(("simulst train espnet", "simulst prefix pairs"))]
     assert {*re.findall(r"tokens (data\S+)", "".join(trainings))} == {"data/en-de/speeds-1.0/shared_tokens"}
 
 
@@ -557,7 +556,7 @@ def test_what_is_called_by_default_is_called_rightly(noted: Path, name: str) -> 
         (
             "mini/paper_d",
             ["--predictor-options", "--hiden 3"],
-            "stage 6, train: ../../local/prefix_pairs.py predictor: No such option",
+            "stage 6, train: simulst prefix predictor: No such option",
         ),
         ("must_c", ["--findings", "bad.yaml", "--ngpu", "0"], "stage 10, results: bad.yaml: a file of findings is"),
         ("voices/cascade", ["--recognisers", "bad.yaml"], "stage 8, decode: bad.yaml: a grid must be"),

@@ -21,7 +21,6 @@ from hypothesis import strategies as st
 from safetensors.torch import load_file, save_file
 from torch.utils.data import DataLoader
 
-from prefix.pairs import write_pairs
 from simulst.config import parse_decoding
 from simulst.errors import SimulstError
 from simulst.files.lock import locked
@@ -29,6 +28,7 @@ from simulst.models import load_model
 from simulst.models.huggingface.loading import read
 from simulst.models.huggingface.options import HuggingFaceOptions
 from simulst.opening import Opening
+from simulst.prefix.pairs import write_pairs
 from simulst.streams import open_stream
 from simulst.training import finetune as finetuning
 from simulst.training.ctc import EncoderCTC

@@ -18,7 +18,6 @@ from tiny_espnet import frames_of
 from simulst.config import Decoding
 from simulst.data.datadir import read_data_dir
 from simulst.errors import SimulstError
-from simulst.hypotheses import Grid
 from simulst.log.instance import Instance
 from simulst.measure.latency import corpus_latency
 from simulst.measure.quality import sentence_chrf
@@ -28,6 +27,7 @@ from simulst.opening import Opening
 from simulst.policy.commit import All
 from simulst.policy.read import Chunk
 from simulst.policy.stop import Token
+from simulst.prefix.chunks import Grid
 from simulst.runs.decode import instance_of as logged
 from simulst.search import JointBeamSearch
 from simulst.stream import Stream

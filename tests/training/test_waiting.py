@@ -18,7 +18,7 @@ from simulst.calls import run_alone
 from simulst.config import Decoding
 from simulst.data.datadir import Utterance
 from simulst.errors import SimulstError
-from simulst.hypotheses import WAIT, Grid
+from simulst.hypotheses import WAIT
 from simulst.models import load_model
 from simulst.models.huggingface.loading import read
 from simulst.models.huggingface.options import HuggingFaceOptions
@@ -26,6 +26,7 @@ from simulst.opening import Opening
 from simulst.policy.commit import All
 from simulst.policy.read import Chunk
 from simulst.policy.stop import Token
+from simulst.prefix.chunks import Grid
 from simulst.search import JointBeamSearch
 from simulst.stream import Stream
 from simulst.training.finetune import finetune

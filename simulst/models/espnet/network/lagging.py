@@ -11,7 +11,7 @@ With `wait_unidirectional`, frames attend only to earlier ones (as Elbayad et al
 the same in training and in decoding.
 
 A model can also learn by itself when to write: its texts have a wait token at the end of each chunk of speech (see
-local/prefix/chunks.py). What it writes after j wait tokens, it predicts from the first j + 1 chunks. The frames of a
+simulst/prefix/chunks.py). What it writes after j wait tokens, it predicts from the first j + 1 chunks. The frames of a
 blockwise encoder are the same in training and in decoding.
 """
 

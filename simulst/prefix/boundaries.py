@@ -23,10 +23,10 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from prefix.pairs import read_prefixes
 from simulst.data.datadir import Utterance, read_data_dir
 from simulst.errors import SimulstError
 from simulst.policy.boundary_predictor import SUBSAMPLING
+from simulst.prefix.pairs import read_prefixes
 
 
 @dataclass(frozen=True)

@@ -13,12 +13,12 @@ from typing import NamedTuple
 
 import numpy as np
 
-from prefix.encoding import encode_prefixes
 from simulst.audio.units import FRAME
 from simulst.calls import Steps
 from simulst.errors import SimulstError
 from simulst.hypotheses import Hypothesis, Tokens
 from simulst.models.espnet.model import ESPnet
+from simulst.prefix.encoding import encode_prefixes
 from simulst.search import JointOptions
 from simulst.search.beam import JointSearch, Running, joint_beam_search
 from simulst.streams.driver import Driver

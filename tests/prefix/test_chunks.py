@@ -15,13 +15,12 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from prefix.chunks import Aligned, from_prefixes, from_times, place, read_ends, write_chunks
-from prefix.times import best_frames, write_times
 from simulst.data.datadir import read_data_dir
 from simulst.errors import SimulstError
-from simulst.hypotheses import Grid
 from simulst.models import load_model
 from simulst.models.espnet.model import ESPnet
+from simulst.prefix.chunks import Aligned, Grid, from_prefixes, from_times, place, read_ends, write_chunks
+from simulst.prefix.times import best_frames, write_times
 
 TEXTS = {"a": "Das ist ein Haus.", "b": "Ja. Nein. Doch.", "c": "Gut."}
 SECONDS = {"a": 4.0, "b": 2.5, "c": 0.9}

@@ -8,10 +8,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tiny_search import EOS, SIZE, WIDTH, Tiny
 
-from prefix.align import Hopeless
 from simulst.calls import Steps
 from simulst.hypotheses import Hypothesis, Tokens
 from simulst.models.espnet.network.decoder import CachedDecoder
+from simulst.prefix.align import Hopeless
 from simulst.search import JointBeamSearch
 from simulst.search.beam import JointSearch, joint_beam_search
 from simulst.streams.driver import Driver

@@ -16,7 +16,6 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from statistics import fmean
 
-from prefix.pairs import read_prefixes, tables_of
 from simulst.audio.units import FRAME_MS
 from simulst.data.datadir import Utterance, check_has, read_data_dir, text_file, write_data_dir
 from simulst.errors import SimulstError
@@ -24,14 +23,35 @@ from simulst.files.ctm import read_ctm
 from simulst.files.folder import write_atomically, written_whole
 from simulst.files.lock import digest
 from simulst.files.table import read_table
-from simulst.hypotheses import WAIT, Grid, lag_token
+from simulst.hypotheses import WAIT, lag_token
 from simulst.languages import unit_of
 from simulst.measure.latency import length_adaptive_average_lagging
+from simulst.prefix.pairs import read_prefixes, tables_of
 from simulst.words import split
 
 CHUNKS = "chunks.jsonl"
 Times = Sequence[float | None]
 """For each word: ms of speech after which it may go out; None: not known."""
+
+
+@dataclass(frozen=True)
+class Grid:
+    """Where chunks end: at first_ms, and then after every `ms` of speech, as READ `chunk` with initial_wait_ms."""
+
+    first_ms: float
+    ms: float
+
+    def __post_init__(self) -> None:
+        if not (self.ms > 0 and self.first_ms > 0):
+            raise SimulstError(f"--ms {self.ms:g}, --first-ms {self.first_ms:g}: a chunk needs a positive length.")
+
+    def ends(self, total_ms: float) -> list[float]:
+        """The ends of all chunks but the last, which ends with the speech."""
+        ends, end = [], self.first_ms
+        while end < total_ms:
+            ends.append(end)
+            end = self.first_ms + len(ends) * self.ms
+        return ends
 
 
 @dataclass(frozen=True)

@@ -15,16 +15,6 @@ from torch import Tensor
 from torch.nn.utils.rnn import pad_sequence
 from tqdm import tqdm
 
-from prefix.boundaries import (
-    Corpus,
-    class_weights,
-    counts,
-    prefix_counts,
-    read_corpus,
-    scores,
-    scores_by_threshold,
-    weighted_loss,
-)
 from simulst.audio.read import load_audio
 from simulst.audio.units import FRAME
 from simulst.errors import SimulstError
@@ -37,6 +27,16 @@ from simulst.policy.boundary_predictor import (
     Sizes,
     load_checkpoint,
     load_predictor,
+)
+from simulst.prefix.boundaries import (
+    Corpus,
+    class_weights,
+    counts,
+    prefix_counts,
+    read_corpus,
+    scores,
+    scores_by_threshold,
+    weighted_loss,
 )
 
 PREDICTOR, LAST, RECORD, SCORES = "predictor.pth", "last.pth", "simulst.json", "scores.json"

@@ -16,8 +16,6 @@ from pathlib import Path
 
 from tqdm import tqdm
 
-from prefix.align import Translator, align
-from prefix.pairs import PREFIXES, count, read_prefixes
 from simulst.audio.read import load_audio
 from simulst.data.datadir import Utterance, read_data_dir
 from simulst.errors import SimulstError
@@ -29,6 +27,8 @@ from simulst.models import digest_of_weights
 from simulst.models.espnet.model import ESPnet
 from simulst.models.espnet.network.decoder import CachedDecoder
 from simulst.opening import Opening
+from simulst.prefix.align import Translator, align
+from simulst.prefix.pairs import PREFIXES, count, read_prefixes
 from simulst.runs import Task, model_of
 from simulst.search import JointBeamSearch
 

@@ -15,12 +15,12 @@ import tiny_espnet
 import torch
 import waiting
 
-from prefix import extract as module
-from prefix.extract import Options, extract
-from prefix.pairs import write_pairs
 from simulst.data.datadir import read_data_dir, write_data_dir
 from simulst.errors import SimulstError
 from simulst.machine.cluster import Cluster
+from simulst.prefix import extract as module
+from simulst.prefix.extract import Options, extract
+from simulst.prefix.pairs import write_pairs
 from simulst.runs import Task
 from simulst.training.tokens import train_tokens
 

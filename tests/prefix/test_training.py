@@ -14,13 +14,13 @@ import torch
 from click.testing import CliRunner, Result
 from torch.nn.functional import cross_entropy
 
-from prefix import training
-from prefix.boundaries import read_corpus
-from prefix.training import LAST, PREDICTOR, RECORD, SCORES, Features, Options, Trainer, train
 from simulst.audio.read import load_audio
 from simulst.commands.main import main
 from simulst.errors import SimulstError
 from simulst.policy.boundary_predictor import BoundaryPredictor, Sizes, load_predictor
+from simulst.prefix import training
+from simulst.prefix.boundaries import read_corpus
+from simulst.prefix.training import LAST, PREDICTOR, RECORD, SCORES, Features, Options, Trainer, train
 
 SMALL = Sizes(mels=20, channels=4, embedding=8, hidden=12)
 QUICK = Options(SMALL, learning_rate=1e-2, warmup=5, patience=2, batch_frames=1000, max_epochs=4)

@@ -1,7 +1,4 @@
-"""Align text with prefixes or chunks of speech, and train on it (docs/prefix.md, docs/learn.md).
-
-python local/prefix_pairs.py extract --data DATA --model EXPERIMENT --source-lang en --target-lang de --out OUT
-"""
+"""`simulst prefix`: prefix alignment and the boundary predictor (NAIST at IWSLT 2022)."""
 
 from __future__ import annotations
 
@@ -19,18 +16,17 @@ from simulst.commands.common import (
     cluster_options,
     force_option,
     model_option,
-    run_command,
     source_lang_option,
     target_lang_option,
 )
 
 
 @click.group(cls=Group)
-def main() -> None:
+def prefix() -> None:
     """Align text with prefixes or chunks of speech, and train on it."""
 
 
-@main.command()
+@prefix.command()
 @click.option("--data", required=True, type=PATH, help="Data directory.")
 @click.option("--model", required=True, help="The offline model's experiment folder.")
 @model_option
@@ -64,10 +60,10 @@ def extract(
     force: bool,
 ) -> None:
     """Extract prefix pairs with an offline model."""
-    from prefix.extract import Options, extract
-    from prefix.pairs import PREFIXES
     from simulst.machine.cluster import Cluster
     from simulst.models import parse_options
+    from simulst.prefix.extract import Options, extract
+    from simulst.prefix.pairs import PREFIXES
     from simulst.runs import Task
 
     task = Task(model, source_lang, target_lang, tuple(sorted(parse_options(model_options).items())))
@@ -75,9 +71,9 @@ def extract(
     print(f"{out / PREFIXES}: " + ", ".join(f"{count} {what}" for what, count in counts.items()))
 
 
-@main.command()
+@prefix.command()
 @click.option("--data", required=True, type=PATH, help="Data directory that the pairs were extracted from.")
-@click.option("--prefixes", required=True, type=PATH, help="Its prefixes.jsonl (extract).")
+@click.option("--prefixes", required=True, type=PATH, help="Its prefixes.jsonl (prefix extract).")
 @target_lang_option
 @click.option("--out", required=True, type=PATH, help="Data directory to write.")
 @click.option(
@@ -97,12 +93,12 @@ def pairs(
     force: bool,
 ) -> None:
     """Write prefix pairs as a data directory for training."""
-    from prefix.pairs import write_pairs
+    from simulst.prefix.pairs import write_pairs
 
     write_pairs(data, prefixes, out, target_lang, max_ratio, whole, force, tokens)
 
 
-@main.command()
+@prefix.command()
 @click.option("--data", required=True, type=PATH, help="Data directory.")
 @click.option("--model", required=True, help="Experiment folder of a model with a CTC layer for the translation.")
 @model_option
@@ -113,10 +109,10 @@ def times(data: Path, model: str, model_options: tuple[str, ...], target_lang: s
 
     A model's CTC layer aligns them with the speech.
     """
-    from prefix.times import write_times
     from simulst.errors import SimulstError
     from simulst.models import load_model, parse_options
     from simulst.models.espnet.model import ESPnet
+    from simulst.prefix.times import write_times
 
     loaded = load_model(model, **parse_options(model_options))
     if not isinstance(loaded, ESPnet):
@@ -124,12 +120,12 @@ def times(data: Path, model: str, model_options: tuple[str, ...], target_lang: s
     write_times(loaded, data, out, target_lang)
 
 
-@main.command()
+@prefix.command()
 @click.option("--data", required=True, type=PATH, help="Data directory.")
 @target_lang_option
 @click.option("--out", required=True, type=PATH, help="Data directory to write.")
-@click.option("--prefixes", type=PATH, help="Align by these prefix pairs (extract).")
-@click.option("--times", type=PATH, help="Align by times of words (CTM, times): of the target's words.")
+@click.option("--prefixes", type=PATH, help="Align by these prefix pairs (prefix extract).")
+@click.option("--times", type=PATH, help="Align by times of words (CTM, prefix times): of the target's words.")
 @click.option("--links", type=PATH, help="Word alignments (Pharaoh's format); --times are of the source's words then.")
 @click.option("--first-ms", required=True, type=Positive(), help="Length of the first chunk, in ms.")
 @click.option("--ms", required=True, type=Positive(), help="Length of the other chunks, in ms.")
@@ -157,10 +153,10 @@ def chunks(
 
     A model learns from it what to write after each chunk of speech (docs/learn.md).
     """
-    from prefix.chunks import Grid, from_prefixes, from_times, write_chunks
     from simulst.data.datadir import text_file
     from simulst.errors import SimulstError
     from simulst.files.table import read_table
+    from simulst.prefix.chunks import Grid, from_prefixes, from_times, write_chunks
 
     if (prefixes is None) == (times is None) or (links and times is None):
         raise SimulstError("give --prefixes, or --times, or --links and --times: how the words are aligned.")
@@ -173,9 +169,9 @@ def chunks(
     write_chunks(data, aligned, out, target_lang, Grid(first_ms, ms), lags, force)
 
 
-@main.command()
+@prefix.command()
 @click.option("--data", required=True, type=PATH, help="Data directory of the training utterances.")
-@click.option("--prefixes", required=True, type=PATH, help="Their prefixes.jsonl (extract).")
+@click.option("--prefixes", required=True, type=PATH, help="Their prefixes.jsonl (prefix extract).")
 @click.option("--valid-data", required=True, type=PATH, help="Data directory of held-out utterances.")
 @click.option("--valid-prefixes", required=True, type=PATH, help="Their prefixes.jsonl.")
 @click.option("--out", required=True, type=PATH, help="Folder for the training.")
@@ -204,17 +200,17 @@ def predictor(
     **options: Any,
 ) -> None:
     """Train the boundary predictor, and score it on held-out pairs."""
-    from prefix.training import SCORES, Options, train
     from simulst.policy.boundary_predictor import Sizes
+    from simulst.prefix.training import SCORES, Options, train
 
     sizes = Sizes(mels, channels, embedding, hidden)
     train(data, prefixes, valid_data, valid_prefixes, out, Options(sizes, **options), force)
     _show(json.loads((out / SCORES).read_text(encoding="utf-8")))
 
 
-@main.command()
+@prefix.command()
 @click.option("--data", required=True, type=PATH, help="Data directory that the pairs were extracted from.")
-@click.option("--prefixes", required=True, type=PATH, help="Its prefixes.jsonl (extract).")
+@click.option("--prefixes", required=True, type=PATH, help="Its prefixes.jsonl (prefix extract).")
 @click.option("--predictor", required=True, type=PATH, help="The trained predictor's file, predictor.pth.")
 @click.option("--out", required=True, type=PATH, help="File for the scores (JSON).")
 def score(data: Path, prefixes: Path, predictor: Path, out: Path) -> None:
@@ -222,7 +218,7 @@ def score(data: Path, prefixes: Path, predictor: Path, out: Path) -> None:
 
     The paper's table 3 has those of tst-COMMON.
     """
-    from prefix.training import score
+    from simulst.prefix.training import score
 
     _show(score(predictor, data, prefixes, out))
 
@@ -232,7 +228,3 @@ def _show(scores: dict[str, Any]) -> None:
     print(f"{'':12}" + "".join(f"{name:>11}" for name in scores["frames"]))
     for name, row in rows.items():
         print(f"{name:12}" + "".join(f"{value:11.3f}" for value in row.values()))
-
-
-if __name__ == "__main__":
-    run_command(main)

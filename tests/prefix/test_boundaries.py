@@ -13,7 +13,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from sklearn.metrics import accuracy_score, precision_recall_fscore_support
 
-from prefix.boundaries import (
+from simulst.data.datadir import Utterance
+from simulst.errors import SimulstError
+from simulst.prefix.boundaries import (
     Sample,
     class_weights,
     counts,
@@ -23,8 +25,6 @@ from prefix.boundaries import (
     scores,
     scores_by_threshold,
 )
-from simulst.data.datadir import Utterance
-from simulst.errors import SimulstError
 
 
 def literal(frames: int, ends: list[int], tau: int) -> list[list[int]]:
