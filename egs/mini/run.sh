@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Paper C's system on synthetic speech: a blockwise Conformer with joint ST-CTC, trained from scratch in minutes.
 # Beside it: --recipe mini/paper_a, mini/paper_b, mini/paper_d, mini/wait_token; in mini/extras: full_context, guided,
-# repetition, talks, terms, wavlm.
+# repetition, speech_llm, talks, terms, wavlm.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")"
 . ../../local/common.sh

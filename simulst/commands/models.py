@@ -24,7 +24,7 @@ def models() -> None:
 @click.option("--target", type=PATH, help="The same of the translations.")
 @click.option("--pairs", "most", default=60, show_default=True, type=click.IntRange(min=2), help="Look at so many.")
 @click.option("--times", type=PATH, help="For a speech model: CTM, the times of the words that it writes.")
-@click.option("--audio", type=PATH, help="With --times: the folder of the recordings.")
+@click.option("--audio", type=PATH, help="With --times: the folder of the recordings, or a data directory.")
 @click.option("--count", default=6, show_default=True, type=click.IntRange(min=1), help="How many heads are chosen.")
 def heads(
     model: Path,
@@ -43,6 +43,7 @@ def heads(
     They are written beside the model (alignment_heads.json), where STOP finds them. A translator's are those of its
     cascade's chat.
     """
+    from simulst.data.datadir import read_data_dir
     from simulst.models import load_model
     from simulst.models.aligned_pairs import align_pairs, read_pairs, read_pharaoh, spoken_pairs, spread
     from simulst.models.cascade.loading import open_translator
@@ -53,8 +54,10 @@ def heads(
     shows: Shows
     languages = source_lang, target_lang
     if times and audio and not (alignments or source or target):
-        pairs = spread(spoken_pairs(read_words(times, target_lang), audio), most)
-        shows, folder = Spoken(load_model(model), languages), find_folder(model)
+        utterances = read_data_dir(audio, target_lang) if (audio / "wav.scp").is_file() else ()
+        parts = {one.name: (one.wav, one.start, one.end) for one in utterances}
+        pairs = spread(spoken_pairs(read_words(times, target_lang), audio, parts), most)
+        shows, folder = Spoken(load_model(model), languages, parts), find_folder(model)
     elif times or audio or not (alignments or source):
         raise SimulstError(
             "give --alignments, or --source and --target, for a cascade's translator; --times and --audio for a speech "

@@ -7,7 +7,7 @@ import itertools
 import json
 import logging
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -44,14 +44,18 @@ class Aligned:
     links: Sequence[tuple[int, int]]
 
 
-def spoken_pairs(words: Mapping[str, Sequence[tuple[float, str]]], folder: Path) -> list[Aligned]:
+def spoken_pairs(
+    words: Mapping[str, Sequence[tuple[float, str]]], folder: Path, utterances: Collection[str] = ()
+) -> list[Aligned]:
     """Recordings of a folder and what is said in them. Words have the second at which they end, and their spaces.
+
+    utterances: names that stand for themselves, and for no file of the folder.
 
     A word begins where the one before it ends. Raises SimulstError: a recording is missing.
     """
     pairs = []
     for name, said in words.items():
-        found = sorted(folder.glob(f"{glob.escape(name)}.*"))
+        found = [name] if name in utterances else sorted(folder.glob(f"{glob.escape(name)}.*"))
         if not found:
             raise SimulstError(f"{folder}: has no recording '{name}'; give the folder of the recordings.")
         times = [0, *(round(end * 1000) for end, _ in said)]

@@ -9,8 +9,8 @@ from __future__ import annotations
 import itertools
 import json
 import logging
-from collections.abc import Callable, Sequence
-from dataclasses import asdict, dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -134,17 +134,19 @@ class Spoken:
     """What shows the attention of a speech model: the source of a pair is the path of a recording.
 
     Its places are ends of frames, in ms. languages: spoken and written.
+    parts: name of an utterance → its recording, begin and end in seconds. Pairs may have such names for paths.
     """
 
     model: Model
     languages: tuple[str, str]
+    parts: Mapping[str, tuple[Path, float, float | None]] = field(default_factory=dict)
 
     def seen(self, source: str, target: str) -> Seen:
         """See `Shows.seen`. Raises SimulstError: the model shows no attention of its heads."""
         from simulst.audio.read import load_audio
         from simulst.audio.units import SAMPLE_RATE
 
-        samples, session = load_audio(source), self.model.session(Opening(*self.languages))
+        samples, session = load_audio(*self.parts.get(source, (source,))), self.model.session(Opening(*self.languages))
         traits, tokens = session.traits, session.spell(target)
         probe = Probe(traits)
         if not {Need.ATTENTION, Need.STEPS} <= traits.gives or not tokens:

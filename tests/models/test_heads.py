@@ -257,6 +257,9 @@ def test_speech(kind: str, tmp_path: Path) -> None:
     (tmp_path / "words.ctm").write_text("\n".join(lines))
     about = ["heads", "--model", str(folder), "--source-lang", "en", "--target-lang", "en", "--count", "2"]
     about += ["--times", str(tmp_path / "words.ctm"), "--audio", str(tmp_path)]
+    if kind == "whisper":  # a data directory, too
+        for table, value in (("wav.scp", "{}.wav"), ("utt2spk", "s"), ("text.en", said)):
+            (tmp_path / table).write_text("".join(f"{name} {value.format(name)}\n" for name in ("one", "two")))
     ran = CliRunner().invoke(models, about, catch_exceptions=False)
     assert ran.exit_code == 0, ran.output
     found = json.loads((folder / "alignment_heads.json").read_text())
@@ -279,5 +282,8 @@ def test_speech(kind: str, tmp_path: Path) -> None:
         memory = decoder.memory()
         memory.append(session._encoded.frames)
         np.testing.assert_allclose(seen.weights, decoder.spoken(tokens, memory), atol=1e-5)
+    parts = {"a": (tmp_path / "one.wav", 0.0, None), "b": (tmp_path / "one.wav", 0.0, 0.5)}
+    first, second = (Spoken(model, ("en", "en"), parts).seen(name, said) for name in parts)
+    assert first.places == seen.places and second.places[-1] == 500
     with pytest.raises(SimulstError, match="has no recording 'three'"):
         spoken_pairs({"three": [(0.2, " the")]}, tmp_path)
