@@ -24,11 +24,6 @@ WIDTH, FEED, HEADS, ENCODER, DECODER, POSITIONS = 96, 384, 4, 4, 3, 1024
 REDUCTION = 4  # frames of 10 ms that become one
 KERNEL = 15  # frames of the encoder's convolutions: the newest, and those before it
 REACH = ((2, 1.0), (5, 2.0), (10, 4.0), (0, 16.0))  # of each head: the frame that it begins at, and how far around
-    (2, 1.0),
-    (5, 2.0),
-    (10, 4.0),
-    (0, 16.0),
-)  # of each head: the place that it begins with, in frames, and how wide
 FAR = 200  # frames; all that are further away have one bias
 HEARD = 100  # recordings (or somewhat more) from which the features' mean and deviation come
 CHAT = ("<|user|>", "<|audio|>", "<|assistant|>")
