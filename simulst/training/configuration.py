@@ -37,6 +37,8 @@ class FineTuning:
     encoder_layers: train only so many of the encoder's last layers. None: all of them.
     settings: changes to the model's config.json, such as {decoder_layerdrop: 0.1, dropout: 0.1}; those of a part of
         the model are in a mapping: {encoder: {layerdrop: 0.1}}.
+    ctc_weight: share in the loss of CTC on the transcripts (see simulst/training/ctc.py). The rest is the share of the
+        translation.
     label_smoothing: weight of the uniform distribution in the loss.
     weight_decay: of AdamW.
     clip: the gradient's greatest norm.
@@ -61,6 +63,7 @@ class FineTuning:
     train_features: bool = False
     encoder_layers: Annotated[int, Field(ge=0)] | None = None
     settings: dict[str, Any] = field(default_factory=dict)
+    ctc_weight: Share = 0.0
     label_smoothing: Share = 0.0
     weight_decay: Annotated[float, Field(ge=0)] = 0.0
     clip: Positive = 1.0
@@ -89,8 +92,12 @@ def read_options(config: Path) -> tuple[FineTuning, NewModel | None]:
     options = build_options(FineTuning, content, str(config), "the training")
     if not options.average:
         raise SimulstError(f"{config}: 'average' is empty; give numbers of checkpoints, such as [1, 3].")
-    if (options.first_ms is None) != (options.chunk_ms is None) or (options.grid and options.new_model):
-        raise SimulstError(f"{config}: chunk_ms goes with first_ms and --model, and not with new_model; give these.")
+    if (options.first_ms is None) != (options.chunk_ms is None) or (
+        options.grid and (options.new_model or options.ctc_weight)
+    ):
+        raise SimulstError(
+            f"{config}: chunk_ms goes with first_ms and --model, and not with new_model or ctc_weight; give these two."
+        )
     if options.new_model is None:
         return options, None
     return options, build_options(NewModel, options.new_model, str(config), "'new_model'")

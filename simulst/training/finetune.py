@@ -95,12 +95,12 @@ def finetune(
     options, new = read_options(config)
     if (model is None) == (new is None):
         raise SimulstError(f"{config}: give either --model or 'new_model' in the configuration, not both or neither.")
-    if processes > 1 and new and new.ctc_weight:
+    if processes > 1 and options.ctc_weight:
         raise SimulstError(f"{config}: a training with ctc_weight is for one GPU; give --ngpu 1, or leave it out.")
     heard, held_out = read_parts(train), read_parts(valid)
     wanted = json.loads(json.dumps(asdict(options)))
     wanted["model"] = None if model is None else digest_of_files(files_of_folder(model))
-    transcripts = read_transcripts(train) if new and new.ctc_weight else []
+    transcripts = read_transcripts(train) if options.ctc_weight else []
     wanted["data"] = digest(map(str, (train, heard, valid, held_out, *transcripts)))
     if processes > 1:
         wanted["processes"] = processes
@@ -140,7 +140,7 @@ def finetune(
                 losses = read_losses(out)
                 architecture.model.to("cuda" if torch.cuda.is_available() else "cpu")
             else:
-                losses = train_epochs(architecture.model, batches, dev, options, out, new.ctc_weight if new else 0.0)
+                losses = train_epochs(architecture.model, batches, dev, options, out)
             _average(architecture.model, losses, options, out, lambda: dev_loss(architecture.model, dev))
             if pieces:
                 del architecture.model.ctc

@@ -41,15 +41,12 @@ class NewModel:
     decoder: for text, such as mbart.
     extractor: settings of the feature extractor, if the encoder is new; its class may stand in feature_extractor_type.
     pieces: how many pieces of words the tokeniser has, if the decoder is new. It is learnt from the training's texts.
-    ctc_weight: share in the loss of CTC on the transcripts (see simulst/training/ctc.py). The rest is the share of
-        the translation.
     """
 
     encoder: dict[str, Any]
     decoder: dict[str, Any]
     extractor: dict[str, Any] = field(default_factory=dict)
     pieces: Annotated[int, Field(ge=10)] = 1000
-    ctc_weight: Annotated[float, Field(ge=0, lt=1)] = 0.0
 
 
 def make_model(new: NewModel, targets: Sequence[str], texts: Sequence[str], seed: int, out: Path, where: str) -> None:

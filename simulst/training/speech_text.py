@@ -12,6 +12,7 @@ import torch
 from torch import Tensor
 from torch.nn.utils.rnn import pad_sequence
 from torch.utils.data import Sampler
+from transformers.utils import ModelOutput
 
 from simulst.audio.read import load_audio
 from simulst.data.datadir import Utterance, read_data_dir
@@ -124,11 +125,24 @@ def _prompt(architecture: Architecture, source: str, target: str) -> Tokens:
     return (*before, architecture.audio_token, *after)
 
 
+@dataclass
+class Heard(ModelOutput):
+    """What a speech LLM says in training.
+
+    logits: (n, tokens, V). encoder_last_hidden_state: the audio's embeddings, (n, T, width).
+    encoder_attention_mask: (n, T), 1 where these are of audio, and fill up no row.
+    """
+
+    logits: Tensor
+    encoder_last_hidden_state: Tensor | None = None
+    encoder_attention_mask: Tensor | None = None
+
+
 def read_audio_in_place(architecture: SpeechLLM) -> None:
     """Have a speech LLM take what `Collator` makes: where the token for audio stands, it reads the audio's embeddings.
 
-    Its logits are those of the other tokens. Each window is encoded by itself, as in decoding. What fills up a row
-    stands after it, where causal attention does not see it.
+    Its logits are those of the other tokens; the embeddings are what the encoder gives. Each window is encoded by
+    itself, as in decoding. What fills up a row stands after it, where causal attention does not see it.
     """
     model = architecture.model
     plain = model.forward
@@ -140,8 +154,11 @@ def read_audio_in_place(architecture: SpeechLLM) -> None:
         whole = [torch.cat([row[:n], part, row[n + 1 :]]) for row, n, part in zip(rows, places, parts, strict=True)]
         output = plain(inputs_embeds=pad_sequence(whole, batch_first=True), **options)
         logits = zip(output.logits, parts, strict=True)
-        output.logits = torch.stack([row[len(part) - 1 :][:length] for row, part in logits])
-        return output
+        return Heard(
+            torch.stack([row[len(part) - 1 :][:length] for row, part in logits]),
+            pad_sequence(parts, batch_first=True),
+            pad_sequence([part.new_ones(len(part)) for part in parts], batch_first=True),
+        )
 
     model.forward = forward
 
@@ -210,10 +227,12 @@ class Collator:
             read[row, : len(tokens) - 1] = tokens[:-1]
             mask[row, : len(tokens) - 1] = 1
             labels[row, len(example.prompt) - 1 : len(tokens) - 1] = tokens[len(example.prompt) :]
+        found: dict[str, Any] = {"labels": labels}
         if isinstance(self._architecture, SpeechLLM):
-            return {"audio": [self._architecture.inputs([one]) for one in windows], "input_ids": read, "labels": labels}
-        inputs = self._architecture.inputs(windows)
-        found = {**inputs, "decoder_input_ids": read, "decoder_attention_mask": mask, "labels": labels}
+            found |= {"audio": [self._architecture.inputs([one]) for one in windows], "input_ids": read}
+        else:
+            inputs = self._architecture.inputs(windows)
+            found |= {**inputs, "decoder_input_ids": read, "decoder_attention_mask": mask}
         if any(example.heard for example in examples):
             rows = [torch.tensor(example.heard, dtype=torch.long) for example in examples]
             found["heard"] = pad_sequence(rows, batch_first=True, padding_value=IGNORED)

@@ -26,14 +26,11 @@ from simulst.training.speech_text import IGNORED
 EPOCHS, WHOLE = "epochs.json", "whole"
 
 
-def train_epochs(
-    model: Any, train: DataLoader, dev: DataLoader, options: FineTuning, out: Path, ctc_weight: float = 0.0
-) -> dict[int, float]:
+def train_epochs(model: Any, train: DataLoader, dev: DataLoader, options: FineTuning, out: Path) -> dict[int, float]:
     """Train from the last whole checkpoint on. If several processes train together, the first one writes the files.
 
     train: batches of examples; dev: the same of development data.
     out: folder of checkpoints, and of the trained weights of the best epochs, `<n>epoch.pth`.
-    ctc_weight: share of CTC in the loss, if the batches have transcripts and the model has a CTC layer.
 
     Returns: epoch → its loss on dev.
     Raises SimulstError: the loss is NaN or infinite.
@@ -45,7 +42,13 @@ def train_epochs(
     follow = Follow(model, train.batch_sampler, lambda: dev_loss(model, dev), options, out, per_epoch, total)
     if last is None or int(last.name.partition("-")[2]) < total:
         trainer = Trainer(
-            model, _arguments(options, out, total), train, follow.count, options.label_smoothing, ctc_weight, [follow]
+            model,
+            _arguments(options, out, total),
+            train,
+            follow.count,
+            options.label_smoothing,
+            options.ctc_weight,
+            [follow],
         )
         trainer.remove_callback(PrinterCallback)
         try:
@@ -123,9 +126,8 @@ class Trainer(Seq2SeqTrainer):
         self._count(float(loss.detach()), tokens)
         loss = (1 - self._ctc_weight) * loss  # also without transcripts: the translation counts the same everywhere
         if heard is not None:
-            loss = loss + self._ctc_weight * model.ctc(
-                outputs.encoder_last_hidden_state, inputs.get("attention_mask"), heard
-            )
+            mask = getattr(outputs, "encoder_attention_mask", inputs.get("attention_mask"))
+            loss = loss + self._ctc_weight * model.ctc(outputs.encoder_last_hidden_state, mask, heard)
         if num_items_in_batch is None:
             return (loss / tokens, outputs) if return_outputs else loss / tokens
         # Of all processes, whose mean the gradient is.

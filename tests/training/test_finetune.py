@@ -145,7 +145,7 @@ def test_a_training_that_was_interrupted_ends_as_if_it_was_not(
     table(corpus / "text.en", TEXTS)
     if kind == "new":
         model = None
-        options |= {"new_model": {**NEW, "ctc_weight": 0.3}, "settings": {"decoder": {"dropout": 0.2}}}
+        options |= {"new_model": NEW, "ctc_weight": 0.3, "settings": {"decoder": {"dropout": 0.2}}}
     else:
         model = begin(kind)
         options |= {"settings": {"dropout": 0.2, "decoder_layerdrop": 0.1}}
@@ -268,7 +268,7 @@ def test_two_processes_train_as_one_with_twice_their_batches(corpus: Path, begin
     read, other = (json.loads((folder / "epochs.json").read_text()) for folder in (one, two))
     assert read == pytest.approx(other, rel=1e-3) and not list(two.glob("checkpoint-*"))
     with pytest.raises(SimulstError, match="with ctc_weight is for one GPU"):
-        run(corpus, None, "four", processes=2, new_model={**NEW, "ctc_weight": 0.3})
+        run(corpus, None, "four", processes=2, new_model=NEW, ctc_weight=0.3)
 
 
 @given(lengths=st.lists(st.integers(1, 9), min_size=1, max_size=30), processes=st.integers(1, 4))
@@ -346,9 +346,9 @@ def test_freezing(begin: Callable[[str], Path]) -> None:
 def test_a_model_from_scratch(corpus: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """Two languages in one model, with prefix pairs as further data."""
     decoder = NEW["decoder"]
-    new = {**NEW, "ctc_weight": 0.3}
     config = corpus.with_name("config.yaml")
-    config.write_text(yaml.safe_dump({**SMALL, "epochs": 2, "train_features": True, "new_model": new}))
+    options = {**SMALL, "epochs": 2, "train_features": True, "new_model": NEW, "ctc_weight": 0.3}
+    config.write_text(yaml.safe_dump(options))
     parts = [Part("en-de", corpus), Part("en-ja", corpus)]
     with pytest.raises(SimulstError, match="data: no transcripts in the language that is spoken"):
         finetune(config, None, parts, parts, corpus.with_name("out"))
@@ -374,7 +374,7 @@ def test_a_model_from_scratch(corpus: Path, capsys: pytest.CaptureFixture[str]) 
         ({"pieces": 10}, "pieces: 10 are too few for the texts"),
     ]
     for change, message in wrong:
-        config.write_text(yaml.safe_dump({**SMALL, "new_model": {**new, **change}}))
+        config.write_text(yaml.safe_dump({**SMALL, "new_model": {**NEW, **change}}))
         with pytest.raises(SimulstError, match=message):
             finetune(config, None, parts, parts, corpus.with_name("wrong"))
 

@@ -207,7 +207,12 @@ def test_bad_input(folders: dict[str, Path], data: Path, tmp_path: Path) -> None
     parts = [Part("en-de", data)]
     with pytest.raises(SimulstError, match="'a' has lag 1, but no training data has"):
         examples_of(architecture, parts, read_parts(parts), 30, grid=GRID)
-    for options in ({"chunk_ms": 400}, {"chunk_ms": 400, "first_ms": 800, "new_model": {"encoder": {}, "decoder": {}}}):
+    chunks = {"chunk_ms": 400, "first_ms": 800}
+    for options in (
+        {"chunk_ms": 400},
+        chunks | {"new_model": {"encoder": {}, "decoder": {}}},
+        chunks | {"ctc_weight": 0.3},
+    ):
         (tmp_path / "config.yaml").write_text(yaml.safe_dump({"epochs": 1, "learning_rate": 0.1, **options}))
         with pytest.raises(SimulstError, match="chunk_ms goes with first_ms and --model, and not with new_model"):
             finetune(tmp_path / "config.yaml", folders["mbart"], parts, parts, tmp_path / "out")
