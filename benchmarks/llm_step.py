@@ -77,7 +77,8 @@ def main(
         raise SimulstError("give --model, or --speech and --recording.")
     if model is not None:
         opened = LLM(model=str(model), draft=False).load(model / "cascade.yaml", 1)
-        spelled = opened(Opening("en", "de"))._loaded.spelled(ANSWER)
+        first: Any = opened(Opening("en", "de"))
+        spelled = first._loaded.spelled(ANSWER)
 
         def read(one: Any, words: float, written: int) -> None:
             text = " ".join(TEXT.split()[: int(words)])
