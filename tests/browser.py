@@ -34,8 +34,8 @@ def browser(*arguments: str) -> Iterator[Any]:
 
 
 @contextmanager
-def page_at(opened: Any, address: str, **context: Any) -> Iterator[Any]:
-    """A page (playwright's `Page`) in a window of its own. In the end there must be nothing in its console.
+def page_at(opened: Any, address: str, quiet: bool = True, **context: Any) -> Iterator[Any]:
+    """A page (playwright's `Page`) in a window of its own. quiet: in the end there must be nothing in its console.
 
     context: options of playwright's `new_context`, such as viewport, color_scheme, permissions.
     """
@@ -46,7 +46,13 @@ def page_at(opened: Any, address: str, **context: Any) -> Iterator[Any]:
         page.on("pageerror", lambda error: said.append(str(error)))
         page.goto(address)
         yield page
-        assert not said, said
+        assert not (quiet and said), said
+
+
+def stop_clock(page: Any) -> None:
+    """Time stands still for the page from now on, until `page.clock.resume()`; `page.clock.run_for(ms)` moves it."""
+    page.clock.install(time=0)
+    page.clock.pause_at(3600)
 
 
 def obstacles(page: Any) -> list[str]:

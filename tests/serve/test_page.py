@@ -10,9 +10,9 @@ from typing import Any
 import numpy as np
 import pytest
 import soundfile
-from browser import browser, obstacles, page_at
+from browser import browser, obstacles, page_at, stop_clock
 from fake import FakeModel, FakeSession, Loudness
-from waiting import closed
+from waiting import HANGS, closed, eventually
 
 pytest.importorskip("websockets")
 pytest.importorskip("playwright")
@@ -85,8 +85,8 @@ def saved(page: Any, name: str) -> str:
 def test_a_recording_by_the_keyboard_alone(chromium: Any, server: Running) -> None:
     """Its words are those of `simulst translate`; they are read and saved without a mouse; axe finds no obstacle."""
     with page_at(chromium, server.page, viewport={"width": 1280, "height": 800}) as page:
-        ready(page)
-        assert obstacles(page) == []
+        assert obstacles(ready(page)) == []
+        stop_clock(page)  # or it may play to its end before the keys are pressed
 
         def go_to(selector: str) -> None:
             for _ in range(40):
@@ -104,6 +104,7 @@ def test_a_recording_by_the_keyboard_alone(chromium: Any, server: Running) -> No
         page.keyboard.press("Space")
         expect(page.locator("#status")).to_have_text("Paused")
         page.keyboard.press("Space")
+        page.clock.resume()
         to_the_end(page)
         stream = expected()
         text = stream.committed_text.strip()
@@ -183,16 +184,18 @@ def test_text_is_only_text(chromium: Any) -> None:
 
 def test_a_server_that_is_started_again(chromium: Any, recordings: Path) -> None:
     """The page waits for it, and goes on where the recording was."""
-    with serving(recordings=find_recordings(recordings)) as first, chromium.new_context() as window:
-        page = window.new_page()
-        page.goto(first.page)
+    with serving(recordings=find_recordings(recordings)) as first, page_at(chromium, first.page, quiet=False) as page:
         ready(page).select_option("#source", label="talk")
+        stop_clock(page)
         page.click("#start")
+        says(page, "Playing")
+        page.clock.run_for(1500)  # the recording has 2.4 s
         page.locator("#text .word, #text .unstable:not(:empty)").first.wait_for()
         port = first.port
         first.end()
-        expect(page.locator("#status")).to_contain_text("Trying again")
+        says(page, "Trying again")
         before = page.locator("#text p").inner_text()
+        page.clock.resume()
         for _ in range(2):  # tries that fail
             page.wait_for_event("websocket")
         with serving(recordings=find_recordings(recordings), port=port):
@@ -218,10 +221,12 @@ def shown(page: Any) -> str:
 
 
 @contextmanager
-def listening(chromium: Any, address: str) -> Iterator[Any]:
-    """A page with some words of the microphone, whose track is `media`, in `context`."""
+def listening(chromium: Any, address: str, stands: bool = False) -> Iterator[Any]:
+    """A page with some words of the microphone, whose track is `media`, in `context`. stands: its clock does."""
     with page_at(chromium, address, **LISTENS) as page:
         page.add_init_script(WATCHED)
+        if stands:
+            stop_clock(page)
         page.reload()
         ready(page).click("#start")
         page.locator(".word").nth(2).wait_for()
@@ -231,9 +236,7 @@ def listening(chromium: Any, address: str) -> Iterator[Any]:
 
 def test_sound_of_a_tab_and_a_source_for_obs(chromium: Any, server: Running, recordings: Path) -> None:
     """Shared sound is translated until it is shared no more. OBS gets the final words, and nothing else."""
-    with chromium.new_context() as window:  # Chromium's console speaks of a camera, which nobody asks for
-        page = window.new_page()
-        page.goto(server.page)
+    with page_at(chromium, server.page, quiet=False) as page:  # its console speaks of a camera, which nobody asks for
         ready(page).click("#share")
         page.wait_for_selector("#shared")
         with page_at(chromium, f"{page.input_value('#link')}&obs", viewport={"width": 1280, "height": 300}) as obs:
@@ -286,19 +289,31 @@ def test_sound_that_the_system_takes_away(chromium: Any, server: Running) -> Non
 
 def test_a_pause_longer_than_the_server_waits(chromium: Any) -> None:
     """Whether a speaker or the system makes it: the text stays, and speech is written after it."""
-    with serving(limits=Limits(idle=3.0)) as server, listening(chromium, server.page) as page:
+
+    def wait(terms: str) -> None:
+        """Longer than the server does, after one more message."""
+        server.idle(0.1)
+        page.fill("#terms", terms)
+        page.locator("#terms").blur()
+        eventually(lambda: not server.site.connections.taken["clients"])
+        server.idle(HANGS)
+
+    with serving(limits=Limits(idle=HANGS)) as server, listening(chromium, server.page, stands=True) as page:
         page.click("#pause")
+        wait("one")
         says(page, "Paused. The connection is closed meanwhile; Continue opens it again.")
         before = shown(page)
         page.click("#pause")
-        says(page, "Listening")
+        page.clock.run_for(1000)
+        says(page, "Connected again")
         expect(page.locator("#text p")).to_have_count(2)
         assert shown(page).startswith(before)
         page.evaluate("() => { context.resume = async () => {}; return context.suspend(); }")
+        page.clock.run_for(4000)
         says(page, "No sound comes from the microphone")
-        while server.site.connections.taken["clients"]:  # until the server has closed the connection
-            page.wait_for_timeout(50)
+        wait("two")
         page.evaluate("() => { delete context.resume; }")
+        page.clock.resume()
         expect(page.locator("#text p")).to_have_count(3)
         assert shown(page).startswith(before)
 
@@ -306,16 +321,16 @@ def test_a_pause_longer_than_the_server_waits(chromium: Any) -> None:
 def test_a_connection_that_dies(chromium: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """No answer, and no close either: the page says it, and connects again. One that computes says that it lives."""
     (gate := tmp_path / "gate").touch()
-    with serving(FakeModel(gate=str(gate))) as server, listening(chromium, server.page) as page:
-        page.clock.install()
+    with serving(FakeModel(gate=str(gate))) as server, listening(chromium, server.page, stands=True) as page:
         with closed(gate):
             monkeypatch.setattr(client, "ALIVE", 0.05)
             before = page.locator("#behind").inner_text()
             expect(page.locator("#behind")).not_to_have_text(before)  # measures do not stand still
             monkeypatch.setattr(client, "ALIVE", 1e9)
-            page.clock.fast_forward(15_000)
-            says(page, "The server has not answered for 1")
+            while "The server has not answered for 1" not in page.locator("#status").inner_text():
+                page.clock.run_for(1000)  # what was on its way may still come
             with page.expect_websocket():
+                page.clock.resume()
                 page.clock.fast_forward(10_000)
         says(page, "Listening")
         expect(page.locator("#text p")).to_have_count(2)
@@ -359,8 +374,7 @@ def test_a_full_server(chromium: Any, recordings: Path) -> None:
         page.reload()
         text = expected().committed_text.strip()
         assert shown(ready(page)) == text and saved(page, "Text") == f"{text}\n"
-        while server.site.connections.taken["clients"]:
-            page.wait_for_timeout(10)
+        eventually(lambda: not server.site.connections.taken["clients"])
         with listening(chromium, server.page):
             page.select_option("#source", label="talk")
             page.click("#start")
@@ -370,8 +384,8 @@ def test_a_full_server(chromium: Any, recordings: Path) -> None:
 
 def test_a_viewer_after_the_end(chromium: Any, server: Running) -> None:
     """The text stays, and the page does not say that somebody is watched."""
-    with chromium.new_context() as window:
-        viewer = window.new_page()
+    with page_at(chromium, "about:blank", quiet=False) as viewer:
+        stop_clock(viewer)
         with listening(chromium, server.page) as page:
             page.get_by_role("button", name="Make a viewer’s link").click()
             page.locator("#link").wait_for()
@@ -379,6 +393,7 @@ def test_a_viewer_after_the_end(chromium: Any, server: Running) -> None:
             says(viewer, "Watching")
             viewer.locator(".word").nth(2).wait_for()
         says(viewer, "The server says: the speaker has gone. Trying again…")
+        viewer.clock.resume()
         for _ in range(2):
             viewer.wait_for_event("websocket")
             says(viewer, "The server says: nobody speaks at this link now. Trying again…")
@@ -468,12 +483,17 @@ def test_the_language_found_terms_and_both_texts(
         assert page.locator("#to").input_value() == "en"
         page.fill("#terms", "perro=dog\nCafé")
         page.fill("#about", "A talk.")
+        stop_clock(page)
         page.click("#start")
+        says(page, "Playing")
+        page.clock.run_for(1500)
         says(page, "Playing. The language is found after some seconds of speech.")
+        page.clock.run_for(4500)
         says(page, "Playing. The language is French.")
         assert model.told == told("perro=dog; Café", target_text="A talk.")
         page.fill("#terms", "gato=cat")
         page.locator("#terms").blur()
+        page.clock.resume()
         to_the_end(page)
         assert model.told == told("gato=cat", target_text="A talk.")
         assert page.locator("#heard").inner_text() == said
