@@ -100,24 +100,31 @@ def pairs(
 
 @prefix.command()
 @click.option("--data", required=True, type=PATH, help="Data directory.")
-@click.option("--model", required=True, help="Experiment folder of a model with a CTC layer for the translation.")
+@click.option("--model", required=True, help="ESPnet's with a CTC layer for the translation, or Hugging Face's.")
 @model_option
+@click.option("--source-lang", help="Language spoken; it is needed for models other than ESPnet's.")
 @target_lang_option
 @click.option("--out", required=True, type=PATH, help="File for the times (CTM).")
-def times(data: Path, model: str, model_options: tuple[str, ...], target_lang: str, out: Path) -> None:
+def times(
+    data: Path, model: str, model_options: tuple[str, ...], source_lang: str | None, target_lang: str, out: Path
+) -> None:
     """Find when the references' words are spoken.
 
-    A model's CTC layer aligns them with the speech.
+    A model aligns them with the speech, by its CTC layer or by attention.
     """
     from simulst.errors import SimulstError
     from simulst.models import load_model, parse_options
     from simulst.models.espnet.model import ESPnet
-    from simulst.prefix.times import write_times
+    from simulst.prefix.times import by_attention, by_ctc, write_times
 
     loaded = load_model(model, **parse_options(model_options))
-    if not isinstance(loaded, ESPnet):
-        raise SimulstError(f"{model}: is no ESPnet model, whose CTC layer is needed; give one, or times of your own.")
-    write_times(loaded, data, out, target_lang)
+    if isinstance(loaded, ESPnet):
+        align = by_ctc(loaded)
+    elif source_lang:
+        align = by_attention(loaded, model, source_lang, target_lang)
+    else:
+        raise SimulstError(f"{model}: is no ESPnet model with a CTC layer; give --source-lang, to align by attention.")
+    write_times(align, data, out, target_lang)
 
 
 @prefix.command()

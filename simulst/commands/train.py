@@ -254,8 +254,8 @@ def finetune(
 ) -> None:
     """Fine-tune a model of Hugging Face's, or train it from scratch.
 
-    It is a speech-to-text model. Give --pair, --train and --valid once for each data directory; a pair may stand
-    several times. The result is the folder model/ in --out, which --model of the other commands takes. The same command
+    It is a speech-to-text model, or a speech LLM. Give --pair, --train and --valid once for each data directory; a pair
+    may stand several times. The result is the folder model/ in --out, which --model takes elsewhere. The same command
     goes on after an interruption. With several GPUs, each has batches of its own: divide `accumulate` by their number.
     """
     from simulst.errors import SimulstError

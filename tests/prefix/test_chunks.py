@@ -6,21 +6,27 @@ import itertools
 import json
 import math
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 import soundfile
 import tiny_espnet
+import tiny_huggingface
+import tiny_speech_llm
 import torch
+from fake import FakeModel
 from hypothesis import given
 from hypothesis import strategies as st
 
+from simulst.audio.read import load_audio
 from simulst.data.datadir import read_data_dir
 from simulst.errors import SimulstError
 from simulst.models import load_model
 from simulst.models.espnet.model import ESPnet
+from simulst.opening import Opening
 from simulst.prefix.chunks import Aligned, Grid, from_prefixes, from_times, place, read_ends, write_chunks
-from simulst.prefix.times import best_frames, write_times
+from simulst.prefix.times import best_frames, by_attention, by_ctc, write_times
 
 TEXTS = {"a": "Das ist ein Haus.", "b": "Ja. Nein. Doch.", "c": "Gut."}
 SECONDS = {"a": 4.0, "b": 2.5, "c": 0.9}
@@ -123,13 +129,39 @@ def test_a_model_finds_times(data: Path, tmp_path: Path) -> None:
     model, out = load_model(tmp_path / "model/exp/st"), tmp_path / "times.ctm"
     assert isinstance(model, ESPnet)
     (data / "text.tc.de").write_text("a Das Haus\nb Haus\nc \n")
-    write_times(model, data, out, "de")
+    write_times(by_ctc(model), data, out, "de")
     found = read_ends(out)
     assert {name: len(times) for name, times in found.items()} == {"a": 2, "b": 1}
     assert all(0 < time <= SECONDS[name] * 1000 + 1 for name, times in found.items() for time in times)
     (data / "text.tc.de").write_text("a \nb \nc \n")
     with pytest.raises(SimulstError, match="can align no reference"):
-        write_times(model, data, out, "de")
+        write_times(by_ctc(model), data, out, "de")
+
+
+@pytest.mark.parametrize("kind", ["whisper", "speech_to_text", "qwen2_audio"])
+def test_times_by_attention(kind: str, data: Path, tmp_path: Path) -> None:
+    """Each word's time is that of its last token on the path through its attention, by definition."""
+    maker = tiny_speech_llm if kind == "qwen2_audio" else tiny_huggingface
+    model: Any = load_model(maker.write(tmp_path / kind, kind), threads=1, other_targets=True)
+    text = "der Hund und die Katze"
+    soundfile.write(data / "a.wav", tiny_huggingface.noise(4.0), 16000)
+    (data / "text.tc.es").write_text(f"a {text}\nb {text}\nc \n")
+    (data / "text.tc.de").write_text(f"a {text}\nb {text}\nc \n")
+    target = "es" if kind == "whisper" else "de"
+    write_times(by_attention(model, kind, "en", target), data, tmp_path / "times.ctm", target)
+    found = read_ends(tmp_path / "times.ctm")
+    assert {name: len(times) for name, times in found.items()} == {"a": 5, "b": 5}
+    session = model.session(Opening("en", target))
+    session.extend(load_audio(data / "a.wav"), True)
+    tokens, count = session.spell(text), 0
+    times = session.end_times(tokens)
+    assert times == sorted(times) and times[-1] <= 4.1
+    for word, end in zip(text.split(), found["a"], strict=True):
+        while word not in session.text(tokens[:count]).split():
+            count += 1
+        assert end == pytest.approx(times[count - 1] * 1000, abs=1)
+    with pytest.raises(SimulstError, match="fake: the model knows no times of words"):
+        by_attention(FakeModel(), "fake", "es", "fr")
 
 
 def test_bad_input(data: Path, tmp_path: Path) -> None:
