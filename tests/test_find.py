@@ -137,7 +137,7 @@ def noticed(path: Path | str, options: dict[str, Any]) -> None:
 
 def part_of_a_cascade(kind: str, text: str) -> Callable[[Path, str], Any]:
     def use(folder: Path, name: str) -> Any:
-        path = speaker.write(folder, {"type": "command", "command": "cat"}, "a cat")
+        path = speaker.write(folder, {"type": "program:Program", "command": "cat"}, "a cat")
         content = yaml.safe_load(path.read_text())
         path.write_text(yaml.safe_dump({**content, kind: {"type": name}}))
         stream = open_stream(load_model(path), parse_decoding(LATE, "here"), "en", "de")

@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 import logging
 import unicodedata
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache
 from itertools import pairwise
@@ -42,33 +42,26 @@ class Sentence:
 
 
 def read_segmentation(segmentation: Path, references: Path) -> list[Sentence]:
-    """The sentences of all recordings, in the order of both files. As `read_segmentations`."""
-    return read_segmentations(segmentation, {"": references})[""]
-
-
-def read_segmentations(segmentation: Path, texts: Mapping[str, Path]) -> dict[str, list[Sentence]]:
-    """The same for texts in several languages: language → sentences. Segments that overlap end in a warning.
+    """The sentences of all recordings, in the order of both files. Segments that overlap end in a warning.
 
     Raises SimulstError: a file that is missing or broken, an entry without wav, offset or duration, other numbers of
         segments and lines, segments of a recording that are apart from each other or go back in time, a recording
         whose references are all empty.
     """
-    listed = _listed(segmentation)
-    found = {}
-    for language, file in texts.items():
-        lines = read_lines(file)
-        if len(listed) != len(lines) or not lines:
-            raise SimulstError(
-                f"{segmentation}: {len(listed)} segments, but {len(lines)} lines in {file}; give a line for each."
-            )
-        found[language] = [
-            _sentence(f"{segmentation}, {'line' if segmentation.suffix != '.json' else 'segment'} {number}", item, text)
-            for (number, item), text in zip(listed, lines, strict=True)
-        ]
-        for name in {sentence.recording for sentence in found[language]}:
-            if not any(sentence.text for sentence in found[language] if sentence.recording == name):
-                raise SimulstError(f"{file}: all lines of {name} are empty; leave it out, or give its text.")
-    _check_order(next(iter(found.values())), segmentation)
+    listed, lines = _listed(segmentation), read_lines(references)
+    if len(listed) != len(lines) or not lines:
+        raise SimulstError(
+            f"{segmentation}: {len(listed)} segments, but {len(lines)} lines in {references}; give a line for each."
+        )
+    what = "segment" if segmentation.suffix == ".json" else "line"
+    found = [
+        _sentence(f"{segmentation}, {what} {number}", item, text)
+        for (number, item), text in zip(listed, lines, strict=True)
+    ]
+    written = {sentence.recording for sentence in found if sentence.text}
+    if silent := [sentence.recording for sentence in found if sentence.recording not in written]:
+        raise SimulstError(f"{references}: all lines of {silent[0]} are empty; leave it out, or give its text.")
+    _check_order(found, segmentation)
     return found
 
 

@@ -5,6 +5,7 @@ What a model and one utterance inside it have to do is in simulst/session.py.
 
 from __future__ import annotations
 
+import importlib
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -40,6 +41,12 @@ class Family:
     files: Callable[[Path, Any], tuple[Path, ...]]
     check: Callable[[Path, Any, str, str], None] = lambda path, options, source, target: None
     tells: Callable[[Path, Any], bool] = lambda path, options: False
+
+
+def later(name: str) -> Callable[..., Any]:
+    """A function, as `module:name`, whose module is imported when it is called."""
+    module, _, function = name.partition(":")
+    return lambda *arguments: getattr(importlib.import_module(module), function)(*arguments)
 
 
 def tells(model: Model) -> Callable[[np.ndarray], Mapping[str, float]]:

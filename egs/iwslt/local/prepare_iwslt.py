@@ -39,7 +39,7 @@ from simulst.files.folder import sha256_of, write_atomically, written_whole
 from simulst.files.lock import digest
 from simulst.files.table import write_table
 from simulst.languages import unit_of
-from simulst.measure.segmentation import Sentence, read_lines, read_segmentations
+from simulst.measure.segmentation import Sentence, read_lines, read_segmentation
 
 logger = logging.getLogger(__name__)
 
@@ -106,7 +106,7 @@ def read_folder(folder: Path, layout: Layout) -> Talks:
         raise SimulstError(f"{folder}: no such folder; give the one that holds audio/, {LISTING} and the texts.")
     listing = layout.segmentation or _listing(folder)
     texts = dict(layout.texts) or _texts(folder, listing)
-    sentences = read_segmentations(listing, texts)
+    sentences = {language: read_segmentation(listing, file) for language, file in texts.items()}
     first = next(iter(sentences.values()))
     names = list(dict.fromkeys(sentence.recording for sentence in first))
     if odd := next((name for name in names if not re.fullmatch(r"[\w.+-]+", name)), None):

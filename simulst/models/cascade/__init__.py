@@ -13,11 +13,11 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from simulst.models.base import Family
+from simulst.models.base import Family, later
 from simulst.models.cascade.settings import CascadeOptions
-from simulst.session import Model
 
 SUFFIXES = (".yaml", ".yml")
+LOADING = "simulst.models.cascade.loading"
 
 
 def _recognises(path: Path) -> bool:
@@ -26,38 +26,12 @@ def _recognises(path: Path) -> bool:
     return any(line.startswith("recogniser:") for line in path.read_text("utf-8", errors="replace").splitlines())
 
 
-def _load(path: Path, options: CascadeOptions, cores: int) -> Model:
-    from simulst.models.cascade.loading import load
-
-    return load(path, options, cores)
-
-
-def _files(path: Path, options: CascadeOptions) -> tuple[Path, ...]:
-    from simulst.models.cascade.loading import files
-
-    return files(path)
-
-
-def _check(path: Path, options: CascadeOptions, source: str, target: str) -> None:
-    from simulst.models.cascade.loading import read_recogniser
-    from simulst.models.cascade.settings import read_settings
-
-    read_recogniser(path, read_settings(path)).check(path, source)
-
-
-def _tells(path: Path, options: CascadeOptions) -> bool:
-    from simulst.models.cascade.loading import read_recogniser
-    from simulst.models.cascade.settings import read_settings
-
-    return read_recogniser(path, read_settings(path)).tells(path)
-
-
 family = Family(
     looks_like="a cascade (a YAML file with a recogniser and a translator)",
     recognises=_recognises,
     options=CascadeOptions,
-    load=_load,
-    files=_files,
-    check=_check,
-    tells=_tells,
+    load=later(f"{LOADING}:load"),
+    files=later(f"{LOADING}:files"),
+    check=later(f"{LOADING}:check"),
+    tells=later(f"{LOADING}:tells"),
 )

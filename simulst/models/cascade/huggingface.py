@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Literal
@@ -26,8 +27,8 @@ from simulst.words import split
 
 
 @dataclass(frozen=True)
-class HuggingFaceText(Translator):
-    """Options of a text model.
+class LibraryModel(Translator):
+    """Options of a model of transformers.
 
     model: a folder, relative to the cascade's file, or a name on the hub.
     The others are as in HuggingFaceOptions.
@@ -44,16 +45,19 @@ class HuggingFaceText(Translator):
 
         return files_of_folder(Path(beside(path, self.model)), self.trust_remote_code)
 
-    def load(self, path: Path, cores: int) -> Opener:
-        """Raises SimulstError: no such model, or none that turns text into text."""
+    def read(
+        self, path: Path, cores: int, kind: str, fits: Callable[[Any], bool], remedy: str
+    ) -> tuple[Path, Path, Any, Any]:
+        """Its place, its folder, the model and its tokeniser. The arguments after cores: see `read_model`.
+
+        Raises SimulstError: there is no such model, or it does not fit.
+        """
         import torch
 
-        from simulst.models.huggingface.architectures import Architecture
         from simulst.models.huggingface.attention import attend_by_steps
-        from simulst.models.huggingface.decoder import read_last_only, sizes_of
+        from simulst.models.huggingface.decoder import read_last_only
         from simulst.models.huggingface.folder import find_folder
         from simulst.models.huggingface.loading import quiet, read_model, read_tokenizer
-        from simulst.models.huggingface.options import HuggingFaceOptions
 
         check_device(self.device)
         place = Path(beside(path, self.model))
@@ -61,21 +65,27 @@ class HuggingFaceText(Translator):
             from transformers import AutoTokenizer
 
             folder, trust = find_folder(place), {"trust_remote_code": self.trust_remote_code}
-            model = read_model(
-                place,
-                folder,
-                "AutoModelForSeq2SeqLM",
-                self.dtype,
-                self.trust_remote_code,
-                lambda config: True,
-                "does not turn text into text with an encoder and a decoder; give one such as marian, m2m_100 or "
-                "mbart.",
-            )
+            model = read_model(place, folder, kind, self.dtype, self.trust_remote_code, fits, remedy)
             load = AutoTokenizer.from_pretrained
             tokenizer = read_tokenizer(place, lambda: load(folder, **trust), model.config)
+            attend_by_steps(model)  # not all models can
         read_last_only(model.to(self.device).eval())
-        attend_by_steps(model)
         torch.set_num_threads(cores)
+        return place, folder, model, tokenizer
+
+
+@dataclass(frozen=True)
+class HuggingFaceText(LibraryModel):
+    """Options of a text model, those of `LibraryModel`."""
+
+    def load(self, path: Path, cores: int) -> Opener:
+        """Raises SimulstError: no such model, or none that turns text into text."""
+        from simulst.models.huggingface.architectures import Architecture
+        from simulst.models.huggingface.decoder import sizes_of
+        from simulst.models.huggingface.options import HuggingFaceOptions
+
+        remedy = "does not turn text into text with an encoder and a decoder; give one such as marian or mbart."
+        place, folder, model, tokenizer = self.read(path, cores, "AutoModelForSeq2SeqLM", lambda config: True, remedy)
         parts = Architecture(place, model, None, tokenizer, HuggingFaceOptions(device=self.device))
         parts.alignment_heads = heads_beside(folder, *sizes_of(model))
         return lambda opening: TextTranslation(parts, opening)

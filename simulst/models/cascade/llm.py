@@ -5,15 +5,14 @@ from __future__ import annotations
 import itertools
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any
 
 from simulst.calls import Steps
 from simulst.errors import SimulstError
 from simulst.hypotheses import Beam, Hypothesis, Tokens
 from simulst.languages import unit_of
-from simulst.models.base import check_device
 from simulst.models.cascade.chat import REMEDY, Chat, ChatOptions, Prompt
-from simulst.models.cascade.settings import beside
+from simulst.models.cascade.huggingface import LibraryModel
 from simulst.models.cascade.translators import MORE_TOKENS, TOKENS_PER_TOKEN, Opener, Past, Translation
 from simulst.models.heads import Seen, ends_of, heads_beside
 from simulst.models.window import warn_of_full_context
@@ -35,58 +34,26 @@ SHOWS = frozenset({Need.ATTENTION, Need.ATTENTION_OF_STEPS, Need.SOURCE_WORDS})
 
 
 @dataclass(frozen=True)
-class LLM(ChatOptions):
-    """Options of a language model, and those of `ChatOptions`. It must have a chat template.
+class LLM(LibraryModel, ChatOptions):
+    """Options of a language model, and those of `LibraryModel` and `ChatOptions`. It must have a chat template.
 
-    model: a folder, relative to the cascade's file, or a name on the hub.
     draft: whether a search that goes by attention goes on where STOP ends it, to the end of the sentence. What it finds
         is held, and released without another call of the model once the recogniser has committed the words behind it.
         This is for greedy search (a `beam` of 1).
-    The others are as in HuggingFaceOptions.
     """
 
-    model: str
     draft: bool = True
-    device: str = "cpu"
-    dtype: Literal["float32", "bfloat16", "float16"] = "float32"
-    trust_remote_code: bool = False
-
-    def files(self, path: Path) -> tuple[Path, ...]:
-        """See Translator. Raises SimulstError: no such model."""
-        from simulst.models.huggingface.folder import files_of_folder
-
-        return files_of_folder(Path(beside(path, self.model)), self.trust_remote_code)
 
     def load(self, path: Path, cores: int) -> Opener:
         """Raises SimulstError: no such model, or none that chats."""
-        import torch
-
-        from simulst.models.huggingface.attention import attend_by_steps
-        from simulst.models.huggingface.decoder import read_last_only
-        from simulst.models.huggingface.folder import find_folder
-        from simulst.models.huggingface.loading import quiet, read_model, read_tokenizer
-
         self.check(path)
-        check_device(self.device)
-        place = Path(beside(path, self.model))
-        with quiet():
-            from transformers import AutoTokenizer
-
-            folder, trust = find_folder(place), {"trust_remote_code": self.trust_remote_code}
-            model = read_model(
-                place,
-                folder,
-                "AutoModelForCausalLM",
-                self.dtype,
-                self.trust_remote_code,
-                lambda config: not config.is_encoder_decoder,
-                "is not a decoder-only language model; give one such as llama or qwen3, or another type of translator.",
-            )
-            load = AutoTokenizer.from_pretrained
-            tokenizer = read_tokenizer(place, lambda: load(folder, **trust), model.config)
-            attend_by_steps(model)  # not all models can
-        read_last_only(model.to(self.device).eval())
-        torch.set_num_threads(cores)
+        place, folder, model, tokenizer = self.read(
+            path,
+            cores,
+            "AutoModelForCausalLM",
+            lambda config: not config.is_encoder_decoder,
+            "is not a decoder-only language model; give one such as llama or qwen3, or another type of translator.",
+        )
         loaded = Loaded(place, model, tokenizer, folder)
         return lambda opening: LLMTranslation(self, loaded, opening)
 

@@ -37,13 +37,23 @@ def load(path: Path, options: CascadeOptions, cores: int) -> Cascade:
     return Cascade(model, decoding, load_translator(path, settings.translator, cores), settings)
 
 
-def files(path: Path) -> tuple[Path, ...]:
+def files(path: Path, options: CascadeOptions) -> tuple[Path, ...]:
     """The cascade's file and those of its parts. Raises SimulstError: as `load`, or a file is missing."""
     settings = read_settings(path)
     recogniser, translator = read_recogniser(path, settings), read_translator(path, settings.translator)
     named = modules_of(_type(settings.recogniser, "model"), "recogniser")
     code = files_of_modules(named + modules_of(_type(settings.translator), "translator"))
     return tuple(dict.fromkeys([path, *recogniser.files(path), *translator.files(path), *code.values()]))
+
+
+def check(path: Path, options: CascadeOptions, source: str, target: str) -> None:
+    """Raises SimulstError: its recogniser does not hear the source language."""
+    read_recogniser(path, read_settings(path)).check(path, source)
+
+
+def tells(path: Path, options: CascadeOptions) -> bool:
+    """Whether its recogniser may tell which language is spoken."""
+    return read_recogniser(path, read_settings(path)).tells(path)
 
 
 def load_translator(path: Path, raw: dict[str, Any], cores: int) -> Opener:

@@ -7,9 +7,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from simulst.models.base import Family
+from simulst.models.base import Family, later
 from simulst.models.espnet.options import ESPnetOptions
-from simulst.session import Model
 
 
 def _recognises(path: Path) -> bool:
@@ -18,12 +17,6 @@ def _recognises(path: Path) -> bool:
         lines = config.read_text(encoding="utf-8", errors="replace").splitlines()
         return any(line.startswith("token_list:") for line in lines)
     return path.suffix == ".zip" and path.is_file()
-
-
-def _load(path: Path, options: ESPnetOptions, cores: int) -> Model:
-    from simulst.models.espnet.loading import load
-
-    return load(path, options, cores)
 
 
 def _files(path: Path, options: ESPnetOptions) -> tuple[Path, ...]:
@@ -43,7 +36,7 @@ family = Family(
     looks_like="an ESPnet experiment (config.yaml with a token_list, weights in *.pth) or the zip that ESPnet packed",
     recognises=_recognises,
     options=ESPnetOptions,
-    load=_load,
+    load=later("simulst.models.espnet.loading:load"),
     files=_files,
     check=_check,
 )

@@ -9,20 +9,13 @@ from pathlib import Path
 
 from simulst.files.code import files_of_modules
 from simulst.find import modules_of
-from simulst.models.base import Family
+from simulst.models.base import Family, later
 from simulst.models.huggingface.folder import files_of_folder, find_folder, is_hub_name, model_type
 from simulst.models.huggingface.options import HuggingFaceOptions
-from simulst.session import Model
 
 
 def _recognises(path: Path) -> bool:
     return model_type(path) is not None if path.exists() else is_hub_name(path)
-
-
-def _load(path: Path, options: HuggingFaceOptions, cores: int) -> Model:
-    from simulst.models.huggingface.loading import load
-
-    return load(path, options, cores)
 
 
 def _files(path: Path, options: HuggingFaceOptions) -> tuple[Path, ...]:
@@ -40,7 +33,7 @@ family = Family(
     looks_like="a Hugging Face model (config.json with a model_type, model.safetensors) or its name on the hub",
     recognises=_recognises,
     options=HuggingFaceOptions,
-    load=_load,
+    load=later("simulst.models.huggingface.loading:load"),
     files=_files,
     tells=_tells,
 )
