@@ -102,8 +102,9 @@ def setting_of(family: str, experiment: Path | None, data: Path | None, window: 
     if family == "cascade":
         recogniser = {"model": str(whisper.resolve()), "decoding": CHUNKS}
         model = made / "cascade.yaml"
+        sys.path.append(str(ROOT / "tests/models/cascade"))  # of program.py
         model.write_text(
-            yaml.safe_dump({"recogniser": recogniser, "translator": {"type": "command", "command": "cat"}})
+            yaml.safe_dump({"recogniser": recogniser, "translator": {"type": "program:Program", "command": "cat"}})
         )
     return Setting(
         model,

@@ -61,7 +61,7 @@ def huggingface(folder: Path) -> Model:
 
 
 def cascade(folder: Path) -> Model:
-    return load_model(speaker.write(folder, {"type": "command", "command": "tr a-z A-Z"}, SAY))
+    return load_model(speaker.write(folder, {"type": "program:Program", "command": "tr a-z A-Z"}, SAY))
 
 
 GREEDY = JointBeamSearch(1, ctc_weight=0.0, max_length_ratio=0.2)
