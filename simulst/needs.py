@@ -19,6 +19,8 @@ class Need(Enum):
     ATTENTION = "the decoder's attention to the source"
     ATTENTION_OF_STEPS = "the decoder's attention at all steps before"
     CONTRAST = "how probable a text is, on all audio and on what the step before had of it"
+    DISTRIBUTION = "the decoder's distribution of the next token"
+    DIVERGENCE = "a head that foresees divergence ('simulst train divergence' makes one)"
     SOURCE_WORDS = "a source text whose words a recogniser commits"
     END_TIMES = "the times at which tokens were spoken"
     LEAVING = "a window that audio can leave whose words are no longer needed"

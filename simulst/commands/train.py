@@ -174,6 +174,39 @@ def reinforce(
 
 @train.command()
 @click.argument("experiment", type=PATH)
+@click.option("--checkpoint", default="", help="Its weights; empty: chosen, averaged or best ones.")
+@click.option("--data", required=True, type=PATH, help="Data directory; the references are not used.")
+@target_lang_option
+@click.option("--first-ms", required=True, type=Positive(), help="First chunk of speech, in ms.")
+@click.option("--ms", required=True, type=Positive(), help="The other chunks, in ms.")
+@click.option("--utterances", default=1000, show_default=True, type=click.IntRange(2), help="How many are used.")
+@click.option("--passes", default=20, show_default=True, type=click.IntRange(1), help="Over all examples.")
+@click.option("--hidden", default=64, show_default=True, type=click.IntRange(1), help="Size of the hidden layer.")
+@force_option("Delete the examples, and begin again.")
+def divergence(
+    experiment: Path,
+    checkpoint: str,
+    data: Path,
+    target_lang: str,
+    first_ms: float,
+    ms: float,
+    utterances: int,
+    passes: int,
+    hidden: int,
+    force: bool,
+) -> None:
+    """Train a head that foresees how much later speech changes what comes next (STOP divergence).
+
+    The model gives the labels itself. The same command goes on after an interruption.
+    """
+    from simulst.prefix.chunks import Grid
+    from simulst.training.divergence import train_divergence
+
+    train_divergence(experiment, checkpoint, data, target_lang, Grid(first_ms, ms), utterances, passes, hidden, force)
+
+
+@train.command()
+@click.argument("experiment", type=PATH)
 @click.option("--data", required=True, multiple=True, type=PATH, help="Development data directory (repeatable).")
 @click.option("--text", required=True, multiple=True, help="Language of its references, such as tc.de (repeatable).")
 @click.option("--target-lang", required=True, multiple=True, help="Target language, such as de (repeatable).")

@@ -8,6 +8,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
+
 from simulst.hypotheses import Tokens
 from simulst.meter import Meter
 from simulst.needs import Need
@@ -112,6 +114,14 @@ class View(ABC):
     def chances(self) -> tuple[float, float]:
         """log p of the next token on all audio, and on the audio that the step before had; -inf where nothing was."""
         raise NotImplementedError(f"{Need.CONTRAST} was not declared in STOP's needs")
+
+    def distribution(self) -> np.ndarray:
+        """log p of all next tokens, (V,) float64, by the decoder alone."""
+        raise NotImplementedError(f"{Need.DISTRIBUTION} was not declared in STOP's needs")
+
+    def divergence(self) -> float:
+        """How far the distribution is expected to be from that with all speech: KL in nats."""
+        raise NotImplementedError(f"{Need.DIVERGENCE} was not declared in STOP's needs")
 
     def source_word(self, look: Look = PLAIN) -> int:
         """The word of the source text that the next token attends to most, counted from 0; for zh, ja: character."""

@@ -446,6 +446,112 @@ class _Contrast(Stopping):
 
 
 @dataclass(frozen=True)
+class Entropy(Stop):
+    """End before a token of which the model is not sure.
+
+    most: the entropy of its distribution, in nats, above which the search ends.
+    """
+
+    most: float
+
+    label = "entropy{most:g}"
+    sweeps = "most"
+    needs = frozenset({Need.DISTRIBUTION})
+
+    def __post_init__(self) -> None:
+        _check_nats("most", self.most)
+
+    def open(self, context: Context) -> Stopping:
+        return _Entropy(self, context)
+
+
+class _Entropy(Stopping):
+    options: Entropy
+    _found = math.nan
+
+    def ends(self, view: View) -> bool:
+        log_p = view.distribution()
+        p = np.exp(log_p)
+        self._found = -float((p * np.where(p > 0, log_p, 0.0)).sum())
+        return self._found > self.options.most
+
+    def why(self) -> str:
+        return f"entropy {self._found:.2f}, most {self.options.most:g}"
+
+
+@dataclass(frozen=True)
+class Margin(Stop):
+    """End before a token that is hardly more probable than the next best one.
+
+    least: the difference of their log p below which the search ends.
+    """
+
+    least: float
+
+    label = "margin{least:g}"
+    sweeps = "least"
+    needs = frozenset({Need.DISTRIBUTION})
+
+    def __post_init__(self) -> None:
+        _check_nats("least", self.least)
+
+    def open(self, context: Context) -> Stopping:
+        return _Margin(self, context)
+
+
+class _Margin(Stopping):
+    options: Margin
+    _found = math.nan
+
+    def ends(self, view: View) -> bool:
+        second, first = np.partition(view.distribution(), -2)[-2:]
+        self._found = float(first - second)
+        return self._found < self.options.least
+
+    def why(self) -> str:
+        return f"margin {self._found:.2f}, least {self.options.least:g}"
+
+
+@dataclass(frozen=True)
+class Divergence(Stop):
+    """End before a token whose distribution will still change, after DiG-SST (Chen et al., AAAI 2024).
+
+    A head on the decoder's states foresees by how much (simulst/training/divergence.py).
+
+    threshold: the divergence (KL, nats) above which the search ends.
+    """
+
+    threshold: float
+
+    label = "divergence{threshold:g}"
+    sweeps = "threshold"
+    needs = frozenset({Need.STEPS, Need.DIVERGENCE})
+
+    def __post_init__(self) -> None:
+        _check_nats("threshold", self.threshold)
+
+    def open(self, context: Context) -> Stopping:
+        return _Divergence(self, context)
+
+
+class _Divergence(Stopping):
+    options: Divergence
+    _found = math.nan
+
+    def ends(self, view: View) -> bool:
+        self._found = view.divergence()
+        return self._found > self.options.threshold
+
+    def why(self) -> str:
+        return f"divergence {self._found:.2f}, threshold {self.options.threshold:g}"
+
+
+def _check_nats(name: str, value: float) -> None:
+    if not value >= 0:
+        raise SimulstError(f"stop: {name} is {value:g}; give 0 nats or more.")
+
+
+@dataclass(frozen=True)
 class Token(Stop):
     """A chunk's writing ends where the model writes its wait token, which is committed, but never goes out.
 

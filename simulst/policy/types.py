@@ -23,6 +23,9 @@ STOP: dict[str, type[stop.Stop]] = {
     "align_att": stop.AlignAtt,
     "contrast": stop.Contrast,
     "ctc_guide": CTCGuide,
+    "entropy": stop.Entropy,
+    "margin": stop.Margin,
+    "divergence": stop.Divergence,
     "token": stop.Token,
     "any_of": stop.AnyOf,
 }

@@ -39,7 +39,12 @@ END_GAP = 10.0  # the search is over if all new endings are this much worse than
 END_STEPS = (2, 3, 4)  # the steps, counted backwards, for which END_GAP is checked (as in ESPnet)
 LEAST_STEPS = 4  # with fewer, a mean and a deviation over the steps say little
 SPREAD = 1e-6  # the least deviation of a head's weights; one that hardly moves shows nothing
-NEXT_STEP = {Need.CTC, Need.ATTENTION}  # what is known only after the decoder has read the last token
+NEXT_STEP = {
+    Need.CTC,
+    Need.ATTENTION,
+    Need.DISTRIBUTION,
+    Need.DIVERGENCE,
+}  # what is known only after the decoder has read the last token
 
 
 class Decoder(Protocol):
@@ -101,12 +106,14 @@ class NextTokens:
     log_p: (n, k) float64, their log probabilities.
     end: (n,) float64, log p of the end.
     state: the decoder's state, which has read all tokens.
+    distribution: (V,) float64, log p of all next tokens of the best hypothesis, if that was asked for.
     """
 
     tokens: np.ndarray
     log_p: np.ndarray
     end: np.ndarray
     state: Any
+    distribution: np.ndarray | None = None
 
     @staticmethod
     def of(log_p: Tensor, state: Any, count: int, end: Tensor) -> NextTokens:
@@ -132,6 +139,7 @@ class DecoderStep(Batchable):
     end: the token that ends a text.
     attention: whether the new state must have the source attention.
     adjust: changes log p of the next tokens, (n, V), in place.
+    distribution: whether to return the decoder's own log p of all next tokens of the first hypothesis.
     """
 
     decoder: Decoder
@@ -143,6 +151,7 @@ class DecoderStep(Batchable):
     device: torch.device
     attention: bool = False
     adjust: Callable[[Tensor], None] | None = None
+    distribution: bool = False
 
     def answer(self) -> NextTokens:
         tokens = torch.from_numpy(self.tokens).to(self.device)
@@ -154,9 +163,14 @@ class DecoderStep(Batchable):
 
     def chosen(self, log_p: Tensor, state: Any) -> NextTokens:
         """The answer, from what the decoder answered: log p of all tokens (n, V), which may be changed."""
+        own = self._adjusted(log_p)
+        return replace(NextTokens.of(log_p, state, self.count, log_p[:, self.end]), distribution=own)
+
+    def _adjusted(self, log_p: Tensor) -> np.ndarray | None:
+        own = log_p[0].double().cpu().numpy() if self.distribution else None
         if self.adjust:
             self.adjust(log_p)
-        return NextTokens.of(log_p, state, self.count, log_p[:, self.end])
+        return own
 
     @property
     def together(self) -> Hashable:
@@ -178,16 +192,14 @@ class DecoderStep(Batchable):
         log_p, states = decoder.read_together(reads)
         sizes = [len(call.tokens) for call in calls]
         parts = log_p.split(sizes)
-        for call, rows in zip(calls, parts, strict=True):
-            if call.adjust:
-                call.adjust(rows)
+        own = [call._adjusted(rows) for call, rows in zip(calls, parts, strict=True)]
         ends = torch.cat([rows[:, call.end] for call, rows in zip(calls, parts, strict=True)])
         found = NextTokens.of(log_p, None, max(call.count for call in calls), ends)
         answers, start = [], 0
-        for call, state, size in zip(calls, states, sizes, strict=True):
+        for call, state, size, some in zip(calls, states, sizes, own, strict=True):
             rows = slice(start, start + size)
             best = found.tokens[rows, : call.count], found.log_p[rows, : call.count]
-            answers.append(NextTokens(*best, found.end[rows], state))
+            answers.append(NextTokens(*best, found.end[rows], state, some))
             start += size
         return answers
 
@@ -301,6 +313,7 @@ class JointSearch:
     words: the source word of each frame, counted from 0, if the source is a text; -1: a special token, of no word.
     wait: the wait token, which is not written once the source has ended; None: the model has none.
     spoken: a committed text without the tokens that the CTC layer does not know.
+    foresees: from a decoder's state (`hidden`) to the divergence that it expects; None: nothing does.
     end_times: the end time of each token of a hypothesis, in seconds of source; None: the model does not know.
     """
 
@@ -318,10 +331,12 @@ class JointSearch:
         words: Sequence[int] = (),
         wait: int | None = None,
         spoken: Callable[[Tokens], Tokens] = lambda tokens: tokens,
+        foresees: Callable[[Tensor], float] | None = None,
     ) -> None:
         self.decoder, self.options, self.terms = decoder, options, terms
         self.alignment_heads, self.end_times = alignment_heads, end_times
         self.shown, self.words, self.wait, self._spoken = shown, words, wait, spoken
+        self.foresees = foresees
         self.ctc_weight = CTC_WEIGHT if options.ctc_weight is None else options.ctc_weight
         self.length_bonus = options.length_bonus or 0.0
         self.sos, self.eos = sos, eos
@@ -447,7 +462,7 @@ class JointSearch:
     def _read(self, running: Running, needs: frozenset[Need], end: int, never: int | None) -> Steps[NextTokens]:
         """What may come next, from the draft as long as the search follows it. never: a token that may not."""
         step = self._step(running, needs, end, never)
-        if self._draft and running.starts and not step.attention:
+        if self._draft and running.starts and not (step.attention or Need.DIVERGENCE in needs):
             assert isinstance(self._draft, tuple)
             text = running.cut(running.length) + self._draft
             tokens = torch.tensor([self.sos, *text], device=self._device)
@@ -474,6 +489,7 @@ class JointSearch:
             self._device,
             Need.ATTENTION in needs,
             functools.partial(self._adjust, running, never) if adjusts else None,
+            Need.DISTRIBUTION in needs,
         )
 
     @torch.inference_mode()  # what the decoder answers may be changed here alone
@@ -565,6 +581,15 @@ class BestHypothesis(AttendingView):
         if favourite is None:
             return math.inf
         return complete - float(ctc.score(best, np.array([[favourite]]))[0, 0])
+
+    def distribution(self) -> np.ndarray:
+        known = None if self._next is None else self._next.distribution
+        return super().distribution() if known is None else known
+
+    def divergence(self) -> float:
+        if self.search.foresees is None or self._next is None:
+            return super().divergence()
+        return self.search.foresees(self._next.state.hidden[0])
 
     def end_times(self) -> Sequence[float]:
         if self.search.end_times is None:

@@ -100,7 +100,7 @@ class TextTranslation(Translation):
         self._parts, self._opening = parts, opening
         layers, heads = sizes_of(parts.model)
         usual = JointBeamSearch(beam=5, ctc_weight=0.0, max_length_ratio=TOKENS_PER_TOKEN)
-        gives = frozenset({Need.STEPS, Need.ATTENTION, Need.SOURCE_WORDS})
+        gives = frozenset({Need.STEPS, Need.DISTRIBUTION, Need.ATTENTION, Need.SOURCE_WORDS})
         self.traits = Traits(gives, usual, layers=layers, heads=heads)
         self._prompt: Tokens = parts.prompt(*opening.languages)
         self._front: Tokens = ()

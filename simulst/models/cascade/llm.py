@@ -29,7 +29,7 @@ from simulst.session import Traits
 if TYPE_CHECKING:
     from simulst.models.huggingface.causal import Kept
 
-GIVES = frozenset({Need.STEPS})
+GIVES = frozenset({Need.STEPS, Need.DISTRIBUTION})
 SHOWS = frozenset({Need.ATTENTION, Need.ATTENTION_OF_STEPS, Need.SOURCE_WORDS})
 
 

@@ -24,9 +24,9 @@ CHECKPOINTS = (
     *("latest.pth", "*epoch.pth", "model.pth"),
 )
 """File names of weights, in order of preference: chosen on dev, averaged, best, newest."""
-CONFIG, SEARCH, CTC = "config.yaml", "search.yaml", "ctc.pth"
+CONFIG, SEARCH, CTC, DIVERGENCE = "config.yaml", "search.yaml", "ctc.pth", "divergence.pth"
 """ESPnet's configuration; the search's weights that were chosen on dev, if any: `ctc_weight` and `length_bonus`;
-the CTC layer of the model that a training began with, if that training has none."""
+the CTC layer of the model that a training began with, if that training has none; the head that foresees divergence."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -107,7 +107,7 @@ class Experiment:
         """
         try:
             state = torch.load(io.BytesIO(self.read(self.checkpoint)), map_location="cpu", weights_only=True)
-            if (beside := self._beside(CTC)) is not None:
+            if (beside := self.beside(CTC)) is not None:
                 state = torch.load(io.BytesIO(beside), map_location="cpu", weights_only=True) | state
         except SimulstError:
             raise
@@ -128,12 +128,12 @@ class Experiment:
 
     def search(self) -> JointBeamSearch:
         """The search that a decoding configuration need not name. Raises SimulstError: search.yaml is broken."""
-        values = _yaml_of(self._beside(SEARCH) or b"{}", f"{self.path}: {SEARCH}")
+        values = _yaml_of(self.beside(SEARCH) or b"{}", f"{self.path}: {SEARCH}")
         if not isinstance(values, dict) or values.keys() - {"ctc_weight", "length_bonus"}:
             raise SimulstError(f"{self.path}: {SEARCH} may hold only ctc_weight and length_bonus; choose them again.")
         return build_options(JointBeamSearch, values, f"{self.path}: {SEARCH}", "the search")
 
-    def _beside(self, file: str) -> bytes | None:
+    def beside(self, file: str) -> bytes | None:
         """What a file holds that need not be there."""
         if self._archive is not None:
             names = [name for name in self._archive.namelist() if Path(name).name == file]
@@ -149,7 +149,7 @@ class Experiment:
             return (self.path,)
         names = [self.checkpoint, CONFIG, self.config.get("bpemodel"), self.config["token_list"]]
         found = [self._place(name) for name in names if isinstance(name, str)]
-        beside = (self.path / name for name in (SEARCH, CTC, HEADS))
+        beside = (self.path / name for name in (SEARCH, CTC, DIVERGENCE, HEADS))
         return (*dict.fromkeys(found), *(file for file in beside if file.is_file()))
 
     def tokens(self) -> list[str]:

@@ -15,6 +15,7 @@ from simulst.audio.units import SAMPLE_RATE
 from simulst.errors import SimulstError, first_line
 from simulst.machine.light_import import without_type_checks
 from simulst.models.base import check_device, depends_on_rows
+from simulst.models.espnet.divergence import head_of
 from simulst.models.espnet.experiment import Experiment
 from simulst.models.espnet.model import ESPnet
 from simulst.models.espnet.network.blockwise_encoder import BlockwiseEncoder
@@ -111,6 +112,7 @@ def _assemble(experiment: Experiment, options: ESPnetOptions) -> ESPnet:
         batches=not depends_on_rows(options.precision, options.device),
         search=experiment.search(),
         alignment_heads=heads_beside(experiment.path, *decoder.attentions),
+        head=head_of(experiment, options.device),
     )
 
 

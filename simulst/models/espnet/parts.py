@@ -19,6 +19,7 @@ from torch import Tensor
 from simulst.audio.features import LogMel, Normalize
 from simulst.audio.units import SAMPLE_RATE
 from simulst.hypotheses import Tokens
+from simulst.models.espnet.divergence import DivergenceHead
 from simulst.models.espnet.network.blockwise_encoder import BlockwiseEncoder, EncoderState, Piece
 from simulst.models.espnet.network.decoder import CachedDecoder
 from simulst.models.espnet.network.full_context_encoder import FullContextEncoder, ReducedPrefixes, Reduction
@@ -45,6 +46,7 @@ class Parts:
     batches: whether several streams' frames may be encoded in one batch.
     search: used if a decoding configuration names none. It holds the search's weights that were chosen on dev, if any.
     alignment_heads: those that align its text, if they are known.
+    head: foresees divergence; None: none was trained.
     """
 
     sample_rate = SAMPLE_RATE
@@ -64,8 +66,9 @@ class Parts:
         batches: bool,
         search: JointBeamSearch,
         alignment_heads: HeadPairs = (),
+        head: DivergenceHead | None = None,
     ) -> None:
-        self.path, self.alignment_heads = path, alignment_heads
+        self.path, self.alignment_heads, self.head = path, alignment_heads, head
         # Coarser frames than 40 ms may have several tokens.
         seconds = features.hop * encoder.subsample / SAMPLE_RATE
         self.search = replace(search, max_length_ratio=max(LENGTH_RATIO, TOKENS_PER_SECOND * seconds))

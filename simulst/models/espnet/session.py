@@ -66,7 +66,8 @@ class ESPnetSession(Session):
         self._last: Tokens = ()  # what the last step found
         self._draft: Tokens = ()  # what this one takes of it
         self._seen = 0  # frames up to the last one of the last search, if there is a window
-        gives = {Need.STEPS, Need.INCREMENTAL, Need.KEPT_BEAM, Need.ATTENTION}
+        gives = {Need.STEPS, Need.INCREMENTAL, Need.KEPT_BEAM, Need.ATTENTION, Need.DISTRIBUTION}
+        gives |= {Need.DIVERGENCE} if model.head else set()
         gives |= {Need.BLOCKS} if model.blockwise else set()
         gives |= {Need.CTC} if model.has_ctc else set()
         decoder = model.decoder
@@ -170,8 +171,9 @@ class ESPnetSession(Session):
             vocabulary = self._model.vocabulary
             with_ctc = stop is not None and Need.CTC in stop.options.needs
             sos, eos, heads = vocabulary.sos, vocabulary.eos, self._model.alignment_heads
-            wait = {"wait": vocabulary.wait, "spoken": vocabulary.spoken}
-            self._search = JointSearch(self._decoder, options, sos, eos, with_ctc, None, heads, **wait)
+            head = self._model.head
+            about = {"wait": vocabulary.wait, "spoken": vocabulary.spoken, "foresees": head and head.foresee}
+            self._search = JointSearch(self._decoder, options, sos, eos, with_ctc, None, heads, **about)
             self._searched = 0
         if self._terms is None or self._terms.bonus != options.terms_bonus:
             background, vocabulary = self.opening.background, self._model.vocabulary

@@ -41,7 +41,16 @@ from simulst.session import Traits, share_search
 
 BEAM = 5
 GIVES = frozenset(
-    {Need.STEPS, Need.INCREMENTAL, Need.KEPT_BEAM, Need.ATTENTION, Need.END_TIMES, Need.LEAVING, Need.DRAFT}
+    {
+        Need.STEPS,
+        Need.DISTRIBUTION,
+        Need.INCREMENTAL,
+        Need.KEPT_BEAM,
+        Need.ATTENTION,
+        Need.END_TIMES,
+        Need.LEAVING,
+        Need.DRAFT,
+    }
 )
 MOST_SECONDS = 30.0  # of windows in a batch of the encoder; more take more time each on a CPU, whose caches are small
 

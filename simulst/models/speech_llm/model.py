@@ -28,7 +28,9 @@ from simulst.policy.stop import Stopping
 from simulst.search import JointBeamSearch, SearchOptions
 from simulst.session import Traits
 
-GIVES = frozenset({Need.STEPS, Need.ATTENTION, Need.ATTENTION_OF_STEPS, Need.END_TIMES, Need.LEAVING, Need.DRAFT})
+GIVES = frozenset(
+    {Need.STEPS, Need.DISTRIBUTION, Need.ATTENTION, Need.ATTENTION_OF_STEPS, Need.END_TIMES, Need.LEAVING, Need.DRAFT}
+)
 
 
 class SpeechLLMSession(HuggingFaceSession):

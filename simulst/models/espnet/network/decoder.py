@@ -45,11 +45,14 @@ class DecoderState:
     places: (n, length) int64, the slots of each hypothesis's tokens.
     attention: (layers, n, heads, T) float32, source attention of the last token; each row sums to 1. None unless it was
         asked for.
+    hidden: (n, width) of the last layer, from which the next token is predicted; after a prefix with a draft, a row for
+        each place of the draft, too. None before anything was read.
     """
 
     slots: Slots
     places: Tensor
     attention: Tensor | None = None
+    hidden: Tensor | None = None
 
     def __len__(self) -> int:
         return self.places.shape[0]
@@ -62,7 +65,8 @@ class DecoderState:
     def __getitem__(self, rows: Tensor) -> DecoderState:
         """Select hypotheses. rows: (m,) int64, their numbers, in any order; they may repeat."""
         attention = None if self.attention is None else self.attention[:, rows]
-        return DecoderState(self.slots, self.places[rows], attention)
+        hidden = None if self.hidden is None else self.hidden[rows]
+        return DecoderState(self.slots, self.places[rows], attention, hidden)
 
     def cut(self, length: int) -> DecoderState:
         """The same hypotheses when they had read so many tokens."""
@@ -216,9 +220,14 @@ class CachedDecoder:
             found = attend.to_frames(number, layer.source_in(layer.before[1](x)))
             x = layer.after[1](layer.source_out(found, add=x))
             x = layer.after[2](layer.down(layer.up(layer.before[2](x), relu=True), add=x))
-        scores = self._output(self._after_norm(x if len(ends) == len(x) else x[ends]))
-        scores = torch.from_numpy(scores) if self._kernels else scores
-        states = [DecoderState(search.slots, search.places, search.weights) for search in searches]
+        last = self._after_norm(x if len(ends) == len(x) else x[ends])
+        scores = self._output(last)
+        last, scores = (torch.from_numpy(rows) if self._kernels else rows for rows in (last, scores))
+        hidden = last.split([1 + read.draft if read.state is None else len(read.tokens) for read in reads])
+        states = [
+            DecoderState(search.slots, search.places, search.weights, rows)
+            for search, rows in zip(searches, hidden, strict=True)
+        ]
         return torch.log_softmax(scores, -1, dtype=torch.float32), states
 
     def _seen(self, tokens: Tensor, frames: int, draft: int) -> Tensor | None:
