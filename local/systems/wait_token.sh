@@ -5,6 +5,8 @@ option chunk_ms count 640 "the other chunks, in ms: a multiple of what a block o
 option wait_config path ../../conf/train/mini_wait_token.yaml "ESPnet's configuration for fine-tuning"
 option wait_options text "" "options for ESPnet in fine-tuning" more
 option wait_decodings path ../../conf/decode/wait_token.yaml "decoding configurations of the fine-tuned model; --decodings: of the one before"
+option divergence flag false "also train a head that foresees divergence, and decode by it, by entropy and by margin"
+option divergence_decodings path ../../conf/decode/divergence.yaml "its decoding configurations" more
 option reinforce flag false "then train it on lag and quality"
 option reinforce_config path ../../conf/train/mini_reinforce.yaml "its configuration" more
 . ../../local/systems/paper_c.sh
@@ -38,6 +40,11 @@ stage_pretrain() {
 
 stage_train() {
     local split lag symbols=(--symbol "<wait>")
+    if $divergence; then
+        step "a head that foresees divergence, ${out#"$exp"/}/st"
+        train_alone simulst train divergence "$out/st" --checkpoint chosen.pth --data "$dirs/train" --target-lang "$target" \
+            --first-ms "$first_ms" --ms "$chunk_ms" $redo
+    fi
     for lag in $lags; do symbols+=(--symbol "<lag$lag>"); done
     for split in train dev; do
         step "chunk-aligned data, $split"
@@ -67,6 +74,7 @@ decode_split() {
     local values=(--set "lags=[${lags// /, }]" --set "ms=$chunk_ms" --set "first=$first_ms")
     step "$1 $2 by the model before"
     decode_espnet "$1" "$2" "$out/st" chosen.pth "$decodings"
+    if $divergence; then decode_espnet "$1" "$2" "$out/st" chosen.pth "$divergence_decodings"; fi
     step "$1 $2 by the fine-tuned model"
     decode_espnet "$1" "$2" "$wait/model" valid.acc.best.pth "$wait_decodings" "${values[@]}" --set "name=''"
     if $reinforce; then

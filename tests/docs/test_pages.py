@@ -383,6 +383,12 @@ class Guess(TokensView):
     def source_word(self, look: Look = PLAIN) -> int:
         return 6
 
+    def distribution(self) -> np.ndarray:
+        return np.log([0.7, 0.2, 0.1])
+
+    def divergence(self) -> float:
+        return 0.1
+
     def end_times(self) -> list[float]:
         return [0.2 * number for number, _ in enumerate(self.tokens, start=1)]
 

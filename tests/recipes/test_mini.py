@@ -176,7 +176,7 @@ def test_prefix_alignment(mini: Path) -> None:
     assert "complete; --force does it again" in recipe.run("mini/paper_d", mini, [*options, "--stop-stage", "stats"])
 
 
-WAIT_TOKEN = [*OPTIONS, "--lags", "0 1", "--utterances", "0", "--reinforce"]
+WAIT_TOKEN = [*OPTIONS, "--lags", "0 1", "--utterances", "0", "--reinforce", "--divergence"]
 WAIT_TOKEN += ["--wait-options", f"--max_epoch 1 --batch_bins 500000 --use_matplotlib false {recipe.TINY}"]
 
 
@@ -193,7 +193,7 @@ def test_wait_tokens(mini: Path) -> None:
     assert [json.loads(line)["update"] for line in (made / "reinforced/log.jsonl").read_text().splitlines()] == [1, 2]
     runs = sorted(path.parent.name for path in (made / "decode/en-de/tst-COMMON").rglob("scores.json"))
     token = [
-        f"all-last-punct_token{lag}{name}_beam{beam}-ctc0_640ms-wait1680"
+        f"all-last-punct_token{lag}{name}_beam{beam}-ctc0.3_640ms-wait1680"
         for lag in (0, 1)
         for name in ("", "-reinforced")
         for beam in (1, 4)
