@@ -80,6 +80,7 @@ def examples_of(model: ESPnet, samples: np.ndarray, grid: Grid, target: str) -> 
         memory = model.decoder.memory()
         memory.append(frames[:count])
         log_p, state = model.decoder.prefill(read, memory, draft=len(text))
+        assert state.hidden is not None
         found.append((state.hidden.float(), log_p))
     whole = found[0][1] if found else torch.zeros(0)
     states = [hidden for hidden, _ in found[1:]]

@@ -171,9 +171,11 @@ class ESPnetSession(Session):
             vocabulary = self._model.vocabulary
             with_ctc = stop is not None and Need.CTC in stop.options.needs
             sos, eos, heads = vocabulary.sos, vocabulary.eos, self._model.alignment_heads
-            head = self._model.head
-            about = {"wait": vocabulary.wait, "spoken": vocabulary.spoken, "foresees": head and head.foresee}
-            self._search = JointSearch(self._decoder, options, sos, eos, with_ctc, None, heads, **about)
+            head, wait, spoken = self._model.head, vocabulary.wait, vocabulary.spoken
+            foresees = None if head is None else head.foresee
+            self._search = JointSearch(
+                self._decoder, options, sos, eos, with_ctc, None, heads, wait=wait, spoken=spoken, foresees=foresees
+            )
             self._searched = 0
         if self._terms is None or self._terms.bonus != options.terms_bonus:
             background, vocabulary = self.opening.background, self._model.vocabulary
