@@ -26,12 +26,13 @@ SPEECH, SILENCE = 0.5, 0.35  # speech begins at a probability of at least SPEECH
 class Hearing:
     """The detector's state after a chunk of a stream. It is immutable, so several streams can continue from it.
 
-    speech: whether the chunk is speech.
+    speech: whether the chunk is speech. threshold: the probability at which it begins.
     """
 
     speech: bool
     context: np.ndarray  # (CONTEXT,), the chunk's last samples
     state: Any  # of the network, (2, 1, width)
+    threshold: float = SPEECH
 
     def next(self, chunk: np.ndarray) -> Hearing:
         """The state after the next chunk. chunk: (CHUNK,) float32 at 16 kHz."""
@@ -50,7 +51,8 @@ class Hearing:
         return [one._after(*found) for one, *found in zip(hearings, probabilities, samples, states, strict=True)]
 
     def _after(self, probability: float, samples: np.ndarray, state: Any) -> Hearing:
-        return Hearing(probability >= (SILENCE if self.speech else SPEECH), samples[-CONTEXT:], state)
+        least = max(self.threshold - SPEECH + SILENCE, 0.01) if self.speech else self.threshold
+        return Hearing(probability >= least, samples[-CONTEXT:], state, self.threshold)
 
 
 def _heard(samples: np.ndarray, state: Any) -> tuple[list[float], Any]:
@@ -65,12 +67,12 @@ def _heard(samples: np.ndarray, state: Any) -> tuple[list[float], Any]:
         return probabilities[:, 0].tolist(), state
 
 
-def start_of_stream() -> Hearing:
+def start_of_stream(threshold: float = SPEECH) -> Hearing:
     """The state before the first chunk. Raises SimulstError: the package silero-vad is missing."""
     _network()
     import torch
 
-    return Hearing(False, np.zeros(CONTEXT, dtype=np.float32), torch.zeros(2, 1, WIDTH))
+    return Hearing(False, np.zeros(CONTEXT, dtype=np.float32), torch.zeros(2, 1, WIDTH), threshold)
 
 
 @cache

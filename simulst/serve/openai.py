@@ -24,7 +24,7 @@ from simulst.audio.units import SAMPLE_RATE
 from simulst.errors import SimulstError
 from simulst.serve.client import Message, Service, Speaker, Word, cues_for
 from simulst.serve.connections import STALLS, Connections, Ends, Refusal, dressed, told
-from simulst.serve.pcm import decode_apart
+from simulst.serve.pcm import MOST, QUICK, TooMuch, decode_apart
 from simulst.serve.realtime import Realtime, pair_of
 from simulst.subtitles import as_srt, as_vtt
 
@@ -33,6 +33,7 @@ KNOWN = ("file", "model", "language", "prompt", "response_format", "stream", "ti
 IGNORED = ("temperature", "chunking_strategy")
 FIELDS = 1 << 16  # bytes of a form beside its file
 PARTS = 32  # of a form; aiohttp takes a fifth of a millisecond for each, in which nobody else is served
+DECODED = 4  # files at once, within bounds that whoever exceeds them waits for the others of its kind
 LONGEST_NAME = 100  # characters of a file's name
 Handler = Callable[[web.BaseRequest], Awaitable[web.StreamResponse]]
 
@@ -50,7 +51,8 @@ class OpenAI:
     service: Service
     connections: Connections
     title: str
-    _decoding: asyncio.Lock = field(default_factory=asyncio.Lock)  # one file at once, as each may take much memory
+    _decoding: asyncio.Semaphore = field(default_factory=lambda: asyncio.Semaphore(DECODED))
+    _large: asyncio.Lock = field(default_factory=asyncio.Lock)  # one at once, as each may take much memory
 
     def handlers(self) -> dict[tuple[str, str], Handler]:
         """By method and path."""
@@ -96,8 +98,12 @@ class OpenAI:
         form = await _received(request, path, self.connections.limits.upload)
         form.pair = pair_of(self.service, form.language, form.model, translates)
         try:
-            async with self._decoding:
-                form.seconds = await decode_apart(path, pcm, self.service.longest)
+            try:
+                async with self._decoding:
+                    form.seconds = await decode_apart(path, pcm, self.service.longest, QUICK)
+            except TooMuch:  # once more, when the others have had their turn
+                async with self._large:
+                    form.seconds = await decode_apart(path, pcm, self.service.longest, MOST)
         except SimulstError as error:
             raise SimulstError(str(error).replace(str(path), form.name)) from error
         path.unlink()

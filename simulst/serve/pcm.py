@@ -1,4 +1,4 @@
-"""Decode a file that a client has sent, in a process of its own: `python -m simulst.serve.pcm FILE OUT SECONDS`.
+"""Decode a file of a client in a process of its own: `python -m simulst.serve.pcm FILE OUT SECONDS BYTES WORK`.
 
 A damaged or hostile file may crash its decoder, or make it take much memory; the server and its other clients go on.
 """
@@ -14,17 +14,22 @@ from pathlib import Path
 from simulst.audio.read import as_int16, audio_in_parts, seconds_of
 from simulst.errors import SimulstError
 
-MEMORY = 4 << 30  # bytes; compressed files are decoded as a whole
-WORK = 600  # seconds of computation
+MOST = 4 << 30, 600  # bytes of memory, as compressed files are decoded as a whole, and seconds of computation
+QUICK = 1 << 30, 10  # the same of files that are decoded side by side
 PART = 30.0  # seconds that are read at once
 
 
-async def decode_apart(path: Path, out: Path, longest: float) -> float:
+class TooMuch(SimulstError):
+    """A file needs more than the bounds of its decoder allow, or has made it crash."""
+
+
+async def decode_apart(path: Path, out: Path, longest: float, bounds: tuple[int, int]) -> float:
     """Write a file's audio to `out`: integers of 16 bits, 16 kHz, mono. Returns its seconds.
 
-    Raises SimulstError: it can't be read, or lasts longer.
+    bounds: bytes of memory, and seconds of computation.
+    Raises SimulstError: it can't be read, or lasts longer; TooMuch.
     """
-    command = [sys.executable, "-m", __name__, str(path), str(out), str(longest)]
+    command = [sys.executable, "-m", __name__, *map(str, (path, out, longest, *bounds))]
     process = await asyncio.create_subprocess_exec(*command, stdout=asyncio.subprocess.PIPE)
     try:
         said, _ = await process.communicate()
@@ -33,13 +38,14 @@ async def decode_apart(path: Path, out: Path, longest: float) -> float:
             process.kill()
     if process.returncode == 0:
         return float(said)
-    raise SimulstError(said.decode() or f"{path}: its decoder failed; give WAV or FLAC.")
+    kind = SimulstError if process.returncode == 1 else TooMuch
+    raise kind(said.decode() or f"{path}: its decoder failed; give WAV or FLAC.")
 
 
-def main(file: str, out: str, longest: str) -> None:
-    """Decode, and print the seconds, or what is wrong with the file."""
-    resource.setrlimit(resource.RLIMIT_AS, (MEMORY, MEMORY))
-    resource.setrlimit(resource.RLIMIT_CPU, (WORK, WORK))
+def main(file: str, out: str, longest: str, memory: str, work: str) -> None:
+    """Decode, and print the seconds, or what is wrong with the file. Ends with 2 where memory is short."""
+    resource.setrlimit(resource.RLIMIT_AS, (int(memory), int(memory)))
+    resource.setrlimit(resource.RLIMIT_CPU, (int(work), int(work)))
     path = Path(file)
     try:
         seconds = seconds_of(path)
@@ -52,7 +58,7 @@ def main(file: str, out: str, longest: str) -> None:
         needs = "memory" if isinstance(error, MemoryError) else "room on the server's disk"
         told = str(error) if isinstance(error, SimulstError) else f"{path}: needs too much {needs}; give a shorter one."
         print(told, end="")
-        sys.exit(1)
+        sys.exit(2 if isinstance(error, MemoryError) else 1)
     print(seconds)
 
 

@@ -1,7 +1,7 @@
 """OpenAI's realtime interface, as a session that transcribes: events of JSON, with audio in them.
 
-Words come as deltas while the audio comes; `commit` ends the stream and completes the item. The text is that of other
-clients: a stream of ours stands behind it.
+Words come as deltas while the audio comes; `commit` ends the stream and completes the item, as does the end of a turn
+that the server finds (turns.py). The text is that of other clients: a stream of ours stands behind it.
 """
 
 from __future__ import annotations
@@ -13,10 +13,12 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
+from simulst.audio.units import SAMPLE_RATE
 from simulst.errors import SimulstError
 from simulst.languages import AUTO
 from simulst.options import read_fields
 from simulst.serve.client import Message, Send, Service, Speaker, content_of
+from simulst.serve.turns import ServerVad, Turns
 
 ITEM = "conversation.item.input_audio_transcription"
 
@@ -40,11 +42,11 @@ class Transcription:
 
 @dataclass(frozen=True)
 class Input:
-    """turn_detection: none, as the client commits."""
+    """turn_detection: null if the client commits."""
 
     format: Format | None = None
     transcription: Transcription | None = None
-    turn_detection: Any = None
+    turn_detection: ServerVad | None = None
 
 
 @dataclass(frozen=True)
@@ -91,6 +93,7 @@ class Realtime(Speaker):
         self._session = Session(audio=Audio(Input(Format(), Transcription(model))))
         self._written, self._failed = "", False
         self._item, self._last_item = "", ""
+        self._turns: Turns | None = None
 
     async def begin(self) -> None:
         """Tell the client that it may begin."""
@@ -110,6 +113,8 @@ class Realtime(Speaker):
             elif kind == "input_audio_buffer.append":
                 audio = await self._audio_of(event)
             elif kind == "input_audio_buffer.clear":
+                if self._turns is not None:
+                    self._turns.drop()
                 await self.ask(Message(clear=True))
                 await self._event("input_audio_buffer.cleared")
             elif kind != "input_audio_buffer.commit":
@@ -119,10 +124,31 @@ class Realtime(Speaker):
         except SimulstError as error:
             await self._refuse(str(error), event.get("event_id"))
             return
-        if audio:
+        if audio and self._turns is not None:
+            await self._hear(self._turns, audio)
+        elif audio:
             await super().take(audio, more)
         elif kind == "input_audio_buffer.commit":
-            await self.end()
+            if self._turns is not None:
+                await self._hear(self._turns, b"", all_of_it=True)
+                self._turns.drop()
+            if self.speaks:  # unless its turn has just ended
+                await self.end()
+
+    async def _hear(self, turns: Turns, audio: bytes, all_of_it: bool = False) -> None:
+        """Begin and end items where the turns in the audio do."""
+        heard = self._service.driver.call_async(lambda: turns.hear(audio, all_of_it))
+        for event in await self._while_alive(heard):
+            if isinstance(event, bytes):
+                await super().take(event, more=True)
+                continue
+            kind, ms = event
+            if kind == "speech_started":
+                await self._begin_item()
+            at = {"audio_start_ms" if kind == "speech_started" else "audio_end_ms": ms}
+            await self._event(f"input_audio_buffer.{kind}", item_id=self._item, **at)
+            if kind == "speech_stopped":
+                await self.end()
 
     async def end(self) -> None:
         """The item is complete: send the rest of its words."""
@@ -141,10 +167,17 @@ class Realtime(Speaker):
     async def _update(self, event: Mapping[str, Any]) -> None:
         session = read_fields(Session, event.get("session"), "your session", "correct it")
         new, old = session.audio.input, self._session.audio.input
-        if new.turn_detection is not None:
-            raise SimulstError("this server finds no turns; set turn_detection to null, and commit the audio.")
-        merged = Input(new.format or old.format, new.transcription or old.transcription)
+        given = (event["session"].get("audio") or {}).get("input") or {}
+        vad = new.turn_detection if "turn_detection" in given else old.turn_detection
+        merged = Input(new.format or old.format, new.transcription or old.transcription, vad)
+        if self.speaks and (merged.turn_detection, merged.format) != (old.turn_detection, old.format):
+            raise SimulstError("turn_detection and the format can't change within a stream; commit it first.")
         await self.ask(self._asked(merged))
+        if (merged.turn_detection, merged.format) != (old.turn_detection, old.format):
+            assert merged.format is not None
+            options, rate = vad, merged.format.rate
+            make = self._service.driver.call_async(lambda: Turns(options, rate) if options else None)
+            self._turns = await self._while_alive(make)
         self._session = Session(audio=Audio(merged))
         await self._event("session.updated", session=self._shown())
 
@@ -152,19 +185,23 @@ class Realtime(Speaker):
         assert chosen.format is not None and chosen.transcription is not None
         asked = chosen.transcription
         source, target = pair_of(self._service, asked.language, asked.model or "")
-        return Message(sample_rate=chosen.format.rate, source_lang=source, target_lang=target, text=asked.prompt)
+        rate = SAMPLE_RATE if chosen.turn_detection else chosen.format.rate
+        return Message(sample_rate=rate, source_lang=source, target_lang=target, text=asked.prompt)
 
     async def _audio_of(self, event: Mapping[str, Any]) -> bytes:
-        """The audio of an event. An item begins with the first one."""
+        """The audio of an event. Where no turns are found, an item begins with the first one."""
         try:
             audio = base64.b64decode(event.get("audio", ""), validate=True)
         except (ValueError, TypeError) as error:
             raise SimulstError("the audio is no base64.") from error
-        if audio and not self.speaks:
-            await self.ask(self._asked(self._session.audio.input))
-            self._last_item, self._item = self._item, f"item_{self._event_number()}"
-            self._written, self._failed = "", False
+        if audio and not self.speaks and self._turns is None:
+            await self._begin_item()
         return audio
+
+    async def _begin_item(self) -> None:
+        await self.ask(self._asked(self._session.audio.input))
+        self._last_item, self._item = self._item, f"item_{self._event_number()}"
+        self._written, self._failed = "", False
 
     async def _tell_answer(self, message: Mapping[str, Any]) -> None:
         """Tell the client what its stream says."""

@@ -19,14 +19,16 @@ from typing import Any
 import numpy as np
 import pytest
 import soundfile
-from fake import FakeModel
+from fake import FakeModel, Loudness
 from waiting import HANGS, closed, eventually
 
 pytest.importorskip("openai")
 import openai
 from sites import Running, connect, noise, run, serving, speak
 
+from simulst.errors import SimulstError
 from simulst.serve.log import Log
+from simulst.serve.pcm import MOST, QUICK, TooMuch
 from simulst.serve.server import Limits
 
 ITEM = "conversation.item.input_audio_transcription"
@@ -227,32 +229,50 @@ def test_a_disk_that_is_full(
     assert "Traceback" not in caplog.text + capfd.readouterr().err
 
 
-def test_files_are_decoded_one_at_a_time(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A decoder may take 4 GiB."""
-    under_way, most = 0, 0
+def test_large_files_do_not_keep_others_waiting(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Files are decoded side by side. Those that need more come to it one at a time, as a decoder may take 4 GiB."""
+    under_way, most = dict.fromkeys((QUICK, MOST), 0), dict.fromkeys((QUICK, MOST), 0)
 
-    async def decode(path: Path, out: Path, longest: float) -> float:
-        nonlocal under_way, most
-        under_way += 1
-        most = max(most, under_way)
-        while not most_speakers():
-            await asyncio.sleep(0.01)
-        out.write_bytes(noise(1))
-        under_way -= 1
-        return 1.0
+    async def decode(path: Path, out: Path, longest: float, bounds: tuple[int, int]) -> float:
+        under_way[bounds] += 1
+        most[bounds] = max(most[bounds], under_way[bounds])
+        try:
+            if len(path.read_bytes()) == size:
+                out.write_bytes(noise(1))
+            elif bounds == QUICK:
+                while most[QUICK] < 3:  # all are there
+                    await asyncio.sleep(0.01)
+                raise TooMuch("too much")
+            else:
+                while not served.is_set():
+                    await asyncio.sleep(0.01)
+                raise SimulstError("too much")
+            return 1.0
+        finally:
+            under_way[bounds] -= 1
 
-    came: set[int] = set()
-
-    def most_speakers() -> bool:
-        came.add(server.site.connections.taken["clients"])
-        return max(came) == 3
-
+    served, size = threading.Event(), len(wav(1)[1])
     monkeypatch.setattr("simulst.serve.openai.decode_apart", decode)
     with serving() as server, ThreadPoolExecutor(3) as pool:
         create = client_of(server).audio.transcriptions.create
-        for one in [pool.submit(create, file=wav(1), model="m:en") for _ in range(3)]:
-            one.result()
-    assert most == 1
+        large = [pool.submit(create, file=wav(2), model="m:en") for _ in range(3)]
+        eventually(lambda: under_way[MOST])
+        assert create(file=wav(1), model="m:en").text == live(server, 1)
+        served.set()
+        for one in large:
+            assert "too much" in str(one.exception())
+    assert most == {QUICK: 3, MOST: 1}
+
+
+def test_a_file_that_needs_more(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its decoder fails within the first bounds, and not within the others."""
+    monkeypatch.setattr("simulst.serve.openai.QUICK", (1 << 20, 10))
+    with serving() as server:
+        create = client_of(server).audio.transcriptions.create
+        assert create(file=wav(2.2), model="m:en").text == live(server, 2.2)
+        monkeypatch.setattr("simulst.serve.openai.MOST", (1 << 20, 10))
+        with pytest.raises(openai.BadRequestError, match=r"too much memory|decoder failed"):
+            create(file=wav(2.2), model="m:en")
 
 
 def test_a_server_that_ends_does_not_wait_for_a_body() -> None:
@@ -336,14 +356,61 @@ def test_live_audio() -> None:
             assert "".join(event.delta for event in events if event.type == f"{ITEM}.delta") == text
 
 
+VAD = {"type": "server_vad", "prefix_padding_ms": 200, "silence_duration_ms": 400}
+
+
+def test_turns_that_the_server_finds(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each is an item of the speech, what is asked for before it, and the silence after it. Its words are as alone."""
+    monkeypatch.setattr("simulst.serve.turns.start_of_stream", lambda threshold: Loudness())
+    speech, rate = ((1.0, 2.2), (4.2, 1.3)), 24_000  # begin, and seconds
+    audio = bytearray(2 * 7 * rate)
+    for begin, seconds in speech:
+        first = round(begin * rate) * 2
+        audio[first : first + round(seconds * rate) * 2] = noise(seconds, rate)
+    with serving() as server, realtime(server) as connection:
+        connection.session.update(session=session_of(turn_detection=VAD))
+        assert connection.recv().type == "session.created"
+        assert connection.recv().session.audio.input.turn_detection.silence_duration_ms == 400
+        for start in range(0, len(audio), 4801):  # also halves of samples
+            connection.input_audio_buffer.append(audio=base(bytes(audio[start : start + 4801])))
+        last = None
+        for begin, seconds in speech:
+            events = [connection.recv()]
+            while events[-1].type != f"{ITEM}.completed":
+                events.append(connection.recv())
+            kinds = [event.type.rpartition(".")[2] for event in events if event.type != f"{ITEM}.delta"]
+            assert kinds == ["speech_started", "speech_stopped", "committed", "completed"]
+            started, stopped, committed, completed = [e for e in events if e.type != f"{ITEM}.delta"]
+            assert started.audio_start_ms == pytest.approx(1000 * begin - 200, abs=40)
+            assert stopped.audio_end_ms == pytest.approx(1000 * (begin + seconds) + 400, abs=70)  # chunks of 32 ms
+            assert committed.previous_item_id == last
+            last = committed.item_id
+            assert {event.item_id for event in events} == {last}
+            lasts = (stopped.audio_end_ms - started.audio_start_ms) / 1000
+            assert completed.usage.seconds == pytest.approx(lasts, abs=2e-3)
+            assert completed.transcript == live(server, completed.usage.seconds)
+        for event in ({**APPEND, "audio": base(noise(1, rate))}, {"type": "input_audio_buffer.commit"}):
+            connection.send(event)  # who does not wait for a silence
+        events = [connection.recv()]
+        while events[-1].type != f"{ITEM}.completed":
+            events.append(connection.recv())
+        assert events[0].type.endswith("speech_started") and events[-1].transcript == live(
+            server, events[-1].usage.seconds
+        )
+
+
+APPEND = {"type": "input_audio_buffer.append"}
 WRONG_EVENTS: list[tuple[Any, str]] = [
     ({"type": "input_audio_buffer.commit"}, "nothing to commit; append audio first"),
     ({"type": "response.create", "event_id": "mine"}, "has no event 'response.create'"),
-    ({"type": "input_audio_buffer.append", "audio": "*"}, "no base64"),
-    ({"type": "input_audio_buffer.append", "audio": 3}, "no base64"),
+    ({**APPEND, "audio": "*"}, "no base64"),
+    ({**APPEND, "audio": 3}, "no base64"),
     ({"type": "session.update", "session": {"type": "realtime"}}, "'transcription'"),
     ({"type": "session.update", "session": session_of(format={"type": "audio/pcmu"})}, "audio/pcm"),
-    ({"type": "session.update", "session": session_of(turn_detection={"type": "server_vad"})}, "finds no turns"),
+    ({"type": "session.update", "session": session_of(turn_detection={"type": "semantic_vad"})}, "'server_vad'"),
+    ({"type": "session.update", "session": session_of(turn_detection={**VAD, "threshold": 2})}, "less than or equal"),
+    ({"type": "session.update", "session": session_of(turn_detection={**VAD, "create_response": True})}, "False"),
+    ({"type": "session.update", "session": session_of(1, turn_detection=VAD)}, "sample_rate is 1"),
     ({"type": "session.update", "session": session_of(transcription={"language": "de"})}, "does not hear 'de'"),
     ({"type": "session.update", "session": session_of(1)}, "sample_rate is 1"),
     ({}, "has no event 'None'"),
@@ -367,19 +434,18 @@ def test_events_that_are_wrong_or_out_of_order() -> None:
 
             for event, says in WRONG_EVENTS:
                 await refused(event, says)
-            append = {"type": "input_audio_buffer.append"}
-            await connection.send(json.dumps({**append, "audio": base(noise(0.9, 24_000))}))
+            await connection.send(json.dumps({**APPEND, "audio": base(noise(0.9, 24_000))}))
             await refused({"type": "session.update", "session": session_of(16_000)}, "can't change within a stream")
             await connection.send(json.dumps({"type": "input_audio_buffer.clear"}))
             assert json.loads(await connection.recv())["type"] == "input_audio_buffer.cleared"
             await refused({"type": "input_audio_buffer.commit"}, "nothing to commit")
-            await connection.send(json.dumps({**append, "audio": base(noise(2.2, 24_000))}))
+            await connection.send(json.dumps({**APPEND, "audio": base(noise(2.2, 24_000))}))
             await connection.send(json.dumps({"type": "input_audio_buffer.commit"}))
             while "transcript" not in (answer := json.loads(await connection.recv())):
                 pass
             assert answer["transcript"] == await asyncio.to_thread(live, server, 2.2)
             floats = np.random.default_rng(0).normal(0, 0.1, 24_000).astype("<f4").tobytes()
-            await connection.send(json.dumps({**append, "audio": base(floats)}))
+            await connection.send(json.dumps({**APPEND, "audio": base(floats)}))
             assert "look like floats" in json.loads(await connection.recv())["error"]["message"]
             await connection.wait_closed()
             assert connection.close_code == 1008

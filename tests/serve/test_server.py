@@ -13,6 +13,7 @@ import socket
 import subprocess
 import sys
 import threading
+from collections.abc import Awaitable, Callable
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -27,7 +28,7 @@ from hypothesis import strategies as st
 from waiting import HANGS, closed, eventually, until
 
 pytest.importorskip("websockets")
-from sites import LA2, PAIRS, answers, connect, noise, run, serving, speak
+from sites import LA2, PAIRS, Running, answers, connect, noise, run, serving, speak
 from websockets.exceptions import ConnectionClosed, InvalidMessage, InvalidStatus
 
 from simulst.audio.read import load_audio
@@ -660,6 +661,63 @@ def test_silence_and_length_are_bounded() -> None:
         translated(noise(1.5)).committed_text,
         "a stream lasts at most 1.5 s here; begin another one.",
     )
+
+
+# ---- half of the clients are slow or hostile ----
+
+
+def hostile(server: Running) -> list[Callable[[], Awaitable[Any]]]:
+    """What clients do that harm others, if they can."""
+    floats = np.random.default_rng(0).normal(0, 0.1, 8000).astype("<f4").tobytes()
+    head = b"Host: localhost\r\nContent-Type: multipart/form-data; boundary=x\r\nContent-Length: 999999\r\n\r\n--x\r\n"
+
+    async def says(*messages: str | bytes) -> None:
+        async with connect(server.uri, max_size=None) as connection:
+            for message in messages:
+                await connection.send(message)
+            await connection.wait_closed()
+
+    async def goes() -> None:
+        connection = await connect(server.uri)
+        await connection.send(noise(3))
+        connection.transport.abort()
+
+    async def stays(begin: bytes) -> None:
+        reader, writer = await asyncio.open_connection("127.0.0.1", server.port)
+        try:
+            writer.write(begin)
+            await reader.read()
+        finally:
+            writer.transport.abort()
+
+    return [
+        lambda: says("{", "[" * 10_000, json.dumps({"share": 1}), bytes(2 << 20)),
+        lambda: says(floats),
+        lambda: says(*[json.dumps({"terms": "word " * 10_000})] * 20, noise(0.05)),
+        lambda: says(b"x"),  # and nothing more
+        goes,
+        lambda: stays(b"POST /v1/audio/transcriptions HTTP/1.1\r\n" + head),
+        lambda: stays(b"\x16\x03\x01" * 100 + b"\r\n\r\n"),
+        lambda: stays(b"GET / HTTP/1.1\r\n"),
+    ]
+
+
+def test_fifty_clients_of_which_half_are_hostile() -> None:
+    """The others' words are as alone, while the hostile ones are there."""
+
+    async def work() -> list[str]:
+        kinds = hostile(server)
+        bad = [asyncio.create_task(kinds[number % len(kinds)]()) for number in range(25)]  # type: ignore[arg-type]
+        try:
+            lasting = [2.2 + number / 10 for number in range(25)]
+            return [text for text, _ in await asyncio.gather(*(speak(server.uri, noise(one)) for one in lasting))]
+        finally:
+            for task in bad:
+                task.cancel()
+            await asyncio.wait(bad)
+
+    with serving(limits=Limits(clients=50)) as server:
+        assert run(work) == [translated(noise(2.2 + number / 10)).committed_text for number in range(25)]
 
 
 # ---- what is refused ----
