@@ -27,6 +27,14 @@ SLOW = (
     *("prefix/test_extract.py", "serve/test_page.py", "serve/test_server.py"),
 )
 """Files whose tests take long, the slowest first: begun last, they would keep the other workers waiting."""
+_NETWORKS = (
+    *("huggingface/test_model.py", "huggingface/test_context.py", "huggingface/test_causal.py", "test_streams.py"),
+    *("espnet/test_model.py", "espnet/test_blockwise_encoder.py", "espnet/test_full_context_encoder.py"),
+    *("espnet/test_recurrent.py", "espnet/test_wait_k.py", "espnet/test_wait_token.py", "test_heads.py"),
+    *("speech_llm/test_speech_llm.py", "test_guide.py"),
+)
+LONG = {"serve/test_page.py", *(f"models/{name}" for name in _NETWORKS)}
+"""Files that `./test.sh core` leaves out: many kinds of networks beside other libraries', and what needs a browser."""
 
 HERE = Path(__file__).parent
 ROOT = HERE.parent
@@ -66,6 +74,9 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Begin with the slow files."""
     order = {name: place for place, name in enumerate(SLOW)}
     items.sort(key=lambda item: order.get(item.path.relative_to(HERE).as_posix(), len(SLOW)))
+    for item in items:
+        if item.path.relative_to(HERE).as_posix() in LONG:
+            item.add_marker(pytest.mark.long)
 
 
 def pytest_collection_finish() -> None:

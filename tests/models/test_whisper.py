@@ -594,6 +594,7 @@ def test_a_long_stream_alone_is_charged_what_it_took(
     assert stream.meter.seconds == pytest.approx(clock.now - started) and clock.now > started
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("read", "commit"),
     [

@@ -8,6 +8,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
 import tiny_espnet
 
 DECODE = """
@@ -37,6 +38,7 @@ print(json.dumps(found))
 """
 
 
+@pytest.mark.long
 def test_the_words_are_the_same_without_numba(tmp_path: Path) -> None:
     tiny_espnet.write(tmp_path, seed=1)
     environment = {**os.environ, "OMP_NUM_THREADS": "1"}
