@@ -288,19 +288,6 @@ def test_with_whole_words_committed_is_written(model: FakeModel, commit: Commit,
         assert text_of(stream) == model.text(stream.committed).strip() or unit_of(model) == "char"
 
 
-def test_a_space_ends_a_word() -> None:
-    stream = scripted([[[0]], [[0, 1]]], All(), [b"the ", b"cat"])
-    assert [e.text.strip() for e in stream.push(audio(1000))] == ["the"]
-    assert [e.text.strip() for e in stream.push(audio(1000), finished=True)] == ["cat"]
-
-
-def test_only_whole_characters_leave() -> None:
-    beams = [[[0, 1]], [[0, 1, 2]], [[0, 1, 2, 3]], [[0, 1, 2, 3]]]
-    stream = scripted(beams, All(), ["你".encode(), b"\xf0\x9f", b"\x98", b"\x80a"], "char")
-    said = [[e.text.strip() for e in stream.push(audio(1000), finished=step == 3)] for step in range(4)]
-    assert said == [["你"], [], ["😀", "a"], []]
-
-
 def test_early_end_of_sentence_does_not_finish() -> None:
     stream = scripted([[[]], [], [[0, 1, 2]], [[0, 1, 2, 3]], [[0, 1, 2, 3, 5]]], LocalAgreement(2))
     stream.push(audio(4500), finished=True)

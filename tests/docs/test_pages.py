@@ -581,13 +581,6 @@ def test_stages_have_names() -> None:
         assert not re.search(r"--(stop-)?stage \d", pages.by_hand(page)), page
 
 
-def test_a_configuration_has_one_document() -> None:
-    """Several joined by --- are refused, so no page shows them."""
-    for page in pages.PAGES:
-        for block in pages.blocks(page, "yaml"):
-            assert len(list(yaml.safe_load_all(block.text))) == 1, page
-
-
 def test_a_file_that_a_page_shows_is_shown_whole() -> None:
     text = pages.read("docs/configurations.md")
     shown = re.findall(r"`(conf/decode/\w+\.yaml)` is\s((?:(?!```).)*?)```yaml\n(.*?)```", text, flags=re.DOTALL)
