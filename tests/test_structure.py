@@ -8,6 +8,7 @@ like any file. Python runs it also for `import a.b.c`, which does not count: who
 from __future__ import annotations
 
 import ast
+import functools
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 
@@ -41,6 +42,7 @@ def imported(tree: ast.AST, known: Iterable[str]) -> set[str]:
     return whole - {""}
 
 
+@functools.cache
 def imports_of_files() -> dict[str, set[str]]:
     """Module → the modules that it imports."""
     listed = tracked.files(*("/".join(["simulst", *["*"] * depth, "*.py"]) for depth in range(6)))
