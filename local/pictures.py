@@ -1,6 +1,6 @@
 """Pictures in the pages of docs/, taken of real runs in Chromium (Debian's package).
 
-python local/pictures.py --model egs/mini/exp/en-de/st --source-lang en --target-lang de RECORDING
+python local/pictures.py --model egs/prompts/models/whisper-base --source-lang "it es auto" --target-lang en RECORDING
 """
 
 from __future__ import annotations
