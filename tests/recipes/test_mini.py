@@ -17,6 +17,7 @@ import tracked
 import waiting
 import warm
 
+from simulst.config import load_sweep
 from simulst.data.datadir import read_data_dir
 from simulst.log import read_log
 from simulst.prefix.pairs import read_prefixes
@@ -198,7 +199,8 @@ def test_wait_tokens(mini: Path) -> None:
         for name in ("", "-reinforced")
         for beam in (1, 4)
     ]
-    assert runs == sorted([*token, *recipe.LABELS])
+    unsure = [one.label for one in load_sweep(recipe.EGS.parent / "conf/decode/divergence.yaml")]
+    assert runs == sorted([*token, *recipe.LABELS, *unsure])
     reads = {tuple(i.reads[:2]) for i in read_log(made / "decode/en-de/tst-COMMON" / token[0] / "instances.log")}
     assert reads == {(1680.0, 2320.0)}
     stages.check("mini/wait_token", table)
