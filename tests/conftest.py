@@ -33,8 +33,8 @@ _NETWORKS = (
     *("espnet/test_recurrent.py", "espnet/test_wait_k.py", "espnet/test_wait_token.py", "test_heads.py"),
     *("speech_llm/test_speech_llm.py", "test_guide.py"),
 )
-LONG = {"serve/test_page.py", *(f"models/{name}" for name in _NETWORKS)}
-"""Files that `./test.sh core` leaves out: many kinds of networks beside other libraries', and what needs a browser."""
+LONG = {"serve/test_page.py", "serve/test_simulstream.py", "test_base_install.py", *(f"models/{n}" for n in _NETWORKS)}
+"""Files that `./test.sh core` leaves out: many kinds of networks beside other libraries', a browser, other programs."""
 
 HERE = Path(__file__).parent
 ROOT = HERE.parent
