@@ -27,13 +27,14 @@ SLOW = (
     *("prefix/test_extract.py", "serve/test_page.py", "serve/test_server.py"),
 )
 """Files whose tests take long, the slowest first: begun last, they would keep the other workers waiting."""
-_NETWORKS = (
+_MODELS = (
     *("huggingface/test_model.py", "huggingface/test_context.py", "huggingface/test_causal.py", "test_streams.py"),
     *("espnet/test_model.py", "espnet/test_blockwise_encoder.py", "espnet/test_full_context_encoder.py"),
     *("espnet/test_recurrent.py", "espnet/test_wait_k.py", "espnet/test_wait_token.py", "test_heads.py"),
-    *("speech_llm/test_speech_llm.py", "test_guide.py"),
+    *("speech_llm/test_speech_llm.py", "cascade/test_llm_attention.py", "test_guide.py"),
 )
-LONG = {"serve/test_page.py", "serve/test_simulstream.py", "test_base_install.py", *(f"models/{n}" for n in _NETWORKS)}
+_OTHERS = ("serve/test_page.py", "serve/test_simulstream.py", "machine/test_light_import.py", "test_base_install.py")
+LONG = {*(f"models/{name}" for name in _MODELS), *_OTHERS}
 """Files that `./test.sh core` leaves out: many kinds of networks beside other libraries', a browser, other programs."""
 
 HERE = Path(__file__).parent
