@@ -110,7 +110,7 @@ def test_a_killed_scheduler_is_one_sentence(data: Path, processes: tuple[str, An
     gate = data.parent / "gate"
     model = options(log=note, gate=gate, gate_from=2)
     args = command(data, "out", "--scheduler", processes[0], *model)
-    quick = "from simulst.machine import cluster; cluster.CONNECT_SECONDS = 1; from simulst.commands.main import entry"
+    quick = "from simulst.machine import cluster; cluster.CONNECT_SECONDS = 10; from simulst.commands.main import entry"
     whole = [sys.executable, "-c", f"{quick}; entry()", *map(str, args)]
     with waiting.closed(gate):
         run = subprocess.Popen(whole, stderr=subprocess.PIPE, text=True)
