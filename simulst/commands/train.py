@@ -287,9 +287,9 @@ def finetune(
 ) -> None:
     """Fine-tune a model of Hugging Face's, or train it from scratch.
 
-    It is a speech-to-text model, or a speech LLM. Give --pair, --train and --valid once for each data directory; a pair
-    may stand several times. The result is the folder model/ in --out, which --model takes elsewhere. The same command
-    goes on after an interruption. With several GPUs, each has batches of its own: divide `accumulate` by their number.
+    It is a speech-to-text model, a speech LLM, or one of text. Give --pair, --train and --valid once for each data
+    directory; a pair may stand several times. The result is the folder model/ in --out. The same command goes on
+    after an interruption. With several GPUs, each has batches of its own: divide `accumulate` by their number.
     """
     from simulst.errors import SimulstError
     from simulst.training.finetune import finetune

@@ -19,7 +19,7 @@ from statistics import fmean
 from simulst.audio.units import FRAME_MS
 from simulst.data.datadir import Utterance, check_has, read_data_dir, text_file, write_data_dir
 from simulst.errors import SimulstError
-from simulst.files.ctm import read_ctm
+from simulst.files.ctm import Timed, read_ctm
 from simulst.files.folder import write_atomically, written_whole
 from simulst.files.lock import digest
 from simulst.files.table import read_table
@@ -59,10 +59,12 @@ class Aligned:
     """A target text, and when its words may go out.
 
     words: of the text, each with the space before it; characters of languages without spaces.
+    heard: the source's words, if they are known.
     """
 
     words: Sequence[str]
     times: Times
+    heard: Sequence[Timed] = ()
 
 
 def place(times: Times, ends: Sequence[float], lag: int) -> list[int]:
@@ -113,6 +115,9 @@ def from_times(path: Path, texts: Mapping[str, str], target: str, links: Path | 
         words then, and a word goes out once all were spoken that are linked to it.
     """
     found, unit, spoken = {}, unit_of(target), read_ends(path)
+    heard = dict[str, list[Timed]]()
+    for timed in read_ctm(path) if links else ():
+        heard.setdefault(timed.name, []).append(timed)
     linked = {name: " ".join(f"{n}-{n}" for n in range(len(times))) for name, times in spoken.items()}
     if links is not None:
         linked = read_table(links, allow_empty=True)
@@ -132,7 +137,7 @@ def from_times(path: Path, texts: Mapping[str, str], target: str, links: Path | 
                     "counted from 0; give the alignment of these words, such as 0-0 2-1."
                 )
             times[int(other)] = max(times[int(other)] or 0.0, ends[int(one)])
-        found[name] = Aligned(words, times)
+        found[name] = Aligned(words, times, heard.get(name, ()))
     return found
 
 
@@ -181,7 +186,11 @@ def write_chunks(
         texts = by_chunk(words, chunks, len(ends) + 1)
         rows[utterance.name] = utterance, lag_token(lag) + WAIT.join(texts)
         heard = [{"ms": ms, "text": text.strip()} for ms, text in zip([*ends, total_ms], texts, strict=True)]
-        lines.append(json.dumps({"utterance": utterance.name, "lag": lag, "chunks": heard}, ensure_ascii=False))
+        line = {"utterance": utterance.name, "lag": lag, "chunks": heard}
+        if aligned[utterance.name].heard:
+            spoken = [(one.word, bisect.bisect_left(ends, one.end * 1000)) for one in aligned[utterance.name].heard]
+            line["source"] = [" ".join(w for w, at in spoken if at == chunk) for chunk in range(len(texts))]
+        lines.append(json.dumps(line, ensure_ascii=False))
         placed = sum(time is not None for time in aligned[utterance.name].times)
         early = sum(chunk < len(ends) for chunk in chunks)
         counts[lag].update(utterances=1, words=len(words), placed=placed, early=early)

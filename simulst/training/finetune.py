@@ -32,8 +32,9 @@ from simulst.errors import SimulstError
 from simulst.files.folder import digest_of_files, replaced, write_atomically
 from simulst.files.lock import digest, locked, read_record
 from simulst.hypotheses import Tokens
+from simulst.models.cascade.llm import LLM, Loaded
 from simulst.models.huggingface.architectures import Architecture, Whisper
-from simulst.models.huggingface.folder import files_of_folder, find_folder
+from simulst.models.huggingface.folder import files_of_folder, find_folder, model_type
 from simulst.models.huggingface.loading import quiet, read
 from simulst.models.huggingface.options import HuggingFaceOptions
 from simulst.models.speech_llm.architectures import SpeechLLM
@@ -41,9 +42,10 @@ from simulst.training.average import average_checkpoints
 from simulst.training.configuration import FineTuning, read_options
 from simulst.training.ctc import Pieces, add_ctc, read_transcripts
 from simulst.training.freezing import change_settings, freeze, read_short_windows
+from simulst.training.growing_chat import ChatCollator, chats_of, is_language_model
 from simulst.training.new_model import make_model
 from simulst.training.speech_text import Batches, Collator, Part, examples_of, read_audio_in_place, read_parts
-from simulst.training.waiting import add_tokens
+from simulst.training.waiting import Learner, add_tokens
 
 RECORD, BEGIN, MODEL, AVERAGE = "simulst.json", "begin", "model", "average.pth"
 TRANSCRIPTS = "transcripts.json"
@@ -199,9 +201,18 @@ def _clear(out: Path) -> None:
             shutil.rmtree(path) if path.is_dir() else path.unlink()
 
 
-def _read(model: Path, options: FineTuning, config: Path, heard: Sequence[Sequence[Utterance]]) -> Architecture:
+def _read(model: Path, options: FineTuning, config: Path, heard: Sequence[Sequence[Utterance]]) -> Learner:
     """The model with the changed settings, and the tokens that the data needs, of which a part will be trained."""
     loading = HuggingFaceOptions(padding_seconds=options.padding_seconds, other_targets=True)
+    if is_language_model(str(model_type(find_folder(model)))):
+        if not options.grid or options.settings or options.encoder_layers is not None or options.ctc_weight:
+            raise SimulstError(
+                f"{config}: a language model learns to wait; give first_ms and chunk_ms, and leave out settings, "
+                "encoder_layers and ctc_weight."
+            )
+        loaded = LLM(model=str(model)).opened(Path())
+        add_tokens(loaded, [utterance for part in heard for utterance in part], options.grid)
+        return loaded
     architecture: Architecture = read(
         model, loading, lambda found: change_settings(found, options.settings, str(config))
     )
@@ -224,7 +235,7 @@ def _read(model: Path, options: FineTuning, config: Path, heard: Sequence[Sequen
 
 
 def _batches(
-    architecture: Architecture,
+    architecture: Learner,
     parts: Sequence[Part],
     utterances: Sequence[Sequence[Utterance]],
     options: FineTuning,
@@ -232,9 +243,15 @@ def _batches(
     transcripts: Sequence[Mapping[str, Tokens]] | None = None,
     share: tuple[int, int] = (0, 1),
 ) -> DataLoader:
-    examples = examples_of(architecture, parts, utterances, options.most_seconds, transcripts, options.grid)
+    if isinstance(architecture, Loaded):
+        assert options.grid is not None
+        examples = chats_of(architecture, parts, utterances, options.grid)
+        collate: Collator = ChatCollator(architecture)
+    else:
+        examples = examples_of(architecture, parts, utterances, options.most_seconds, transcripts, options.grid)
+        collate = Collator(architecture)
     batches = Batches([example.seconds for example in examples], options.batch_seconds, seed, share)
-    return DataLoader(examples, batch_sampler=batches, collate_fn=Collator(architecture))  # type: ignore[arg-type]
+    return DataLoader(examples, batch_sampler=batches, collate_fn=collate)  # type: ignore[arg-type]
 
 
 def _average(model: Any, losses: Mapping[int, float], options: FineTuning, out: Path, loss: Any) -> None:
@@ -255,7 +272,7 @@ def _load_average(model: Any, epochs: Sequence[int], out: Path) -> None:
     (out / AVERAGE).unlink()
 
 
-def _save(architecture: Architecture, begin: Path, out: Path) -> None:
+def _save(architecture: Learner, begin: Path, out: Path) -> None:
     """Write weights, configuration and new tokens; other settings of tokeniser and features are copied as they are."""
     architecture.model.save_pretrained(out)
     for file in begin.iterdir():

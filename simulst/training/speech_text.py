@@ -203,9 +203,10 @@ class Batches(Sampler[list[int]]):
 class Collator:
     """Makes a model's input of examples: audio is read here, so broken audio ends in a SimulstError that names it."""
 
-    def __init__(self, architecture: Architecture) -> None:
+    def __init__(self, architecture: Any) -> None:
         self._architecture = architecture
-        self._least = max(LEAST_SAMPLES, _samples_to_mask(getattr(architecture.encoder, "config", None)))
+        encoder = getattr(architecture, "encoder", None)
+        self._least = max(LEAST_SAMPLES, _samples_to_mask(getattr(encoder, "config", None)))
 
     def __call__(self, examples: Sequence[Example]) -> dict[str, Any]:
         """The encoder's input; decoder_input_ids, decoder_attention_mask and labels, (n, tokens) int64 each.
@@ -218,15 +219,7 @@ class Collator:
             one = example.utterance
             samples = load_audio(one.wav, one.start, one.end)
             windows.append(np.pad(samples, (0, max(0, self._least - samples.size))))
-        length = max(len(example.prompt) + len(example.text) - 1 for example in examples)
-        read = torch.full((len(examples), length), self._architecture.eos)
-        mask = torch.zeros_like(read)
-        labels = torch.full_like(read, IGNORED)
-        for row, example in enumerate(examples):
-            tokens = torch.tensor([*example.prompt, *example.text])
-            read[row, : len(tokens) - 1] = tokens[:-1]
-            mask[row, : len(tokens) - 1] = 1
-            labels[row, len(example.prompt) - 1 : len(tokens) - 1] = tokens[len(example.prompt) :]
+        read, mask, labels = self.rows(examples)
         found: dict[str, Any] = {"labels": labels}
         if isinstance(self._architecture, SpeechLLM):
             found |= {"audio": [self._architecture.inputs([one]) for one in windows], "input_ids": read}
@@ -237,6 +230,19 @@ class Collator:
             rows = [torch.tensor(example.heard, dtype=torch.long) for example in examples]
             found["heard"] = pad_sequence(rows, batch_first=True, padding_value=IGNORED)
         return found
+
+    def rows(self, examples: Sequence[Example]) -> tuple[Tensor, Tensor, Tensor]:
+        """What is read, a mask of it, and the labels, (n, tokens) int64 each."""
+        length = max(len(example.prompt) + len(example.text) - 1 for example in examples)
+        read = torch.full((len(examples), length), self._architecture.eos)
+        mask = torch.zeros_like(read)
+        labels = torch.full_like(read, IGNORED)
+        for row, example in enumerate(examples):
+            tokens = torch.tensor([*example.prompt, *example.text])
+            read[row, : len(tokens) - 1] = tokens[:-1]
+            mask[row, : len(tokens) - 1] = 1
+            labels[row, len(example.prompt) - 1 : len(tokens) - 1] = tokens[len(example.prompt) :]
+        return read, mask, labels
 
 
 def _samples_to_mask(config: Any) -> int:

@@ -18,10 +18,13 @@ from simulst.data.datadir import Utterance
 from simulst.errors import SimulstError
 from simulst.hypotheses import WAIT, Tokens, lag_token
 from simulst.languages import unit_of
+from simulst.models.cascade.llm import Loaded
 from simulst.models.huggingface.architectures import Architecture
 from simulst.models.huggingface.wait_token import CHUNKS
 from simulst.prefix.chunks import Grid
 from simulst.words import Words, split
+
+Learner = Architecture | Loaded
 
 
 def read_wait_text(utterance: Utterance, grid: Grid) -> tuple[int, list[str]]:
@@ -39,7 +42,7 @@ def read_wait_text(utterance: Utterance, grid: Grid) -> tuple[int, list[str]]:
     return int(tagged[1]), texts
 
 
-def chunks_of(architecture: Architecture, utterance: Utterance, grid: Grid, target: str) -> Iterator[tuple[Any, ...]]:
+def chunks_of(architecture: Learner, utterance: Utterance, grid: Grid, target: str) -> Iterator[tuple[Any, ...]]:
     """Of each chunk: the utterance up to its end, the tokens that are written before, and those that it writes.
 
     The last ends with <eos>, the others with the wait token. Raises SimulstError: as `read_wait_text`, or a lag that is
@@ -58,7 +61,7 @@ def chunks_of(architecture: Architecture, utterance: Utterance, grid: Grid, targ
     yield utterance, given, (*written[-1], architecture.eos)
 
 
-def tokens_of(architecture: Architecture, texts: Sequence[str], target: str) -> list[Tokens]:
+def tokens_of(architecture: Learner, texts: Sequence[str], target: str) -> list[Tokens]:
     """The tokens of the text of each chunk: those of the whole text, cut between words (characters of zh, ja, ...).
 
     If words of two chunks share a token, it is the later one's.
@@ -77,7 +80,7 @@ def tokens_of(architecture: Architecture, texts: Sequence[str], target: str) -> 
     return [*found, tokens[begin:]]
 
 
-def add_tokens(architecture: Architecture, utterances: Iterable[Utterance], grid: Grid) -> None:
+def add_tokens(architecture: Learner, utterances: Iterable[Utterance], grid: Grid) -> None:
     """Add the wait token and those of the utterances' lags to a model. Tokens that it has already stay as they are.
 
     They begin as copies of <eos>: a model ends a text where it has no more to write.

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 import soundfile
+import speaker
 import tiny_huggingface
 import tiny_speech_llm
 import torch
@@ -15,21 +16,24 @@ import yaml
 from tiny_huggingface import noise
 
 from simulst.calls import run_alone
-from simulst.config import Decoding
+from simulst.config import Decoding, parse_decoding
 from simulst.data.datadir import Utterance
 from simulst.errors import SimulstError
 from simulst.hypotheses import WAIT
 from simulst.models import load_model
+from simulst.models.cascade.llm import LLM
 from simulst.models.huggingface.loading import read
 from simulst.models.huggingface.options import HuggingFaceOptions
 from simulst.opening import Opening
 from simulst.policy.commit import All
 from simulst.policy.read import Chunk
 from simulst.policy.stop import Token
-from simulst.prefix.chunks import Grid
+from simulst.prefix.chunks import Grid, from_times, write_chunks
 from simulst.search import JointBeamSearch
 from simulst.stream import Stream
+from simulst.streams import open_stream
 from simulst.training.finetune import finetune
+from simulst.training.growing_chat import ChatCollator, chats_of
 from simulst.training.speech_text import IGNORED, Collator, Part, examples_of, read_audio_in_place, read_parts
 from simulst.training.trainer import token_loss
 from simulst.training.waiting import add_tokens, tokens_of
@@ -157,6 +161,18 @@ def test_training_of_speech_llms_sees_what_decoding_sees(kind: str, folders: dic
             assert labels[row, asked + count - 1] == given[count]
 
 
+def teach(model: Any, batch: dict[str, Any], labels: torch.Tensor) -> None:
+    optimiser = torch.optim.Adam(model.parameters(), 0.01)
+    for _ in range(400):
+        loss = token_loss(model(**batch, use_cache=False).logits, labels) / (labels != IGNORED).sum()
+        optimiser.zero_grad()
+        loss.backward()
+        optimiser.step()
+        if float(loss.detach()) < 0.03:
+            break
+    assert float(loss.detach()) < 0.03
+
+
 @pytest.mark.parametrize("kind", ["qwen2_audio", "speech_to_text"])
 def test_a_model_that_was_taught_to_wait_waits(kind: str, folders: dict[str, Path], tmp_path: Path) -> None:
     """The folder that an update of a fine-tuning wrote is taught further, on one batch."""
@@ -177,15 +193,7 @@ def test_a_model_that_was_taught_to_wait_waits(kind: str, folders: dict[str, Pat
             frames = {id(one): architecture.encoded(one) for one in batch["audio"]}
         read_audio_in_place(architecture)
         architecture.encoded = lambda one: frames[id(one)]
-    optimiser = torch.optim.Adam(own.parameters(), 0.01)
-    for _ in range(400):
-        loss = token_loss(own(**batch, use_cache=False).logits, labels) / (labels != IGNORED).sum()
-        optimiser.zero_grad()
-        loss.backward()
-        optimiser.step()
-        if float(loss) < 0.03:
-            break
-    assert float(loss) < 0.03
+    teach(own, batch, labels)
     own.save_pretrained(tmp_path / "out/model")
     model = load_model(tmp_path / "out/model", threads=1)
     for lag in (0, 2):
@@ -196,6 +204,47 @@ def test_a_model_that_was_taught_to_wait_waits(kind: str, folders: dict[str, Pat
                 stream.push(samples[start : start + piece], finished=start + piece >= len(samples))
             found = [(word.text.strip(), word.delay_ms) for word in stream.emissions]
             assert found == [(word, ends[min(number + lag, 4)]) for number, word in enumerate(words)]
+
+
+def test_a_language_model_that_was_taught_to_wait_waits(tmp_path: Path) -> None:
+    """In a cascade, whose recogniser hears a word every 200 ms; lags are of chunks."""
+    say = "the cat sat on the mat and the dog sat by"
+    texts, spans = dict.fromkeys("ab", say), [(0.2 * n, w) for n, w in enumerate(say.split())]
+    data = write(tmp_path / "data", texts, dict.fromkeys(texts, np.zeros(35200, np.float32)))
+    lines = [f"{name} 1 {begin:.1f} 0.2 {word}\n" for name in texts for begin, word in spans]
+    (tmp_path / "source.ctm").write_text("".join(lines))
+    (tmp_path / "links").write_text("".join(f"{name} {' '.join(f'{n}-{n}' for n in range(11))}\n" for name in texts))
+    aligned = from_times(tmp_path / "source.ctm", texts, "de", tmp_path / "links")
+    write_chunks(data, aligned, tmp_path / "chunks", "de", GRID, [0, 1])
+    begin, parts = tiny_huggingface.write_language_model(tmp_path / "begin"), [Part("en-de", tmp_path / "chunks")]
+    options = {"epochs": 1, "learning_rate": 0.01, "first_ms": 800, "chunk_ms": 400}
+    (tmp_path / "config.yaml").write_text(yaml.safe_dump({**options, "settings": {"dropout": 0.1}}))
+    with pytest.raises(SimulstError, match="a language model learns to wait; give first_ms and chunk_ms"):
+        finetune(tmp_path / "config.yaml", begin, parts, parts, tmp_path / "out")
+    (tmp_path / "config.yaml").write_text(yaml.safe_dump(options))
+    finetune(tmp_path / "config.yaml", begin, parts, parts, tmp_path / "out")
+    loaded = LLM(model=str(tmp_path / "out/model")).opened(tmp_path)
+    examples = chats_of(loaded, parts, read_parts(parts), GRID)
+    assert [loaded.text(one.text) for one in examples[:3]] == ["the cat sat on", "the mat", "and the"]
+    with pytest.raises(SimulstError, match="no source words of 'a'; write the data by"):
+        chats_of(loaded, [Part("en-de", write(tmp_path / "none", texts, {}))], read_parts(parts), GRID)
+    batch = ChatCollator(loaded)(examples)
+    teach(loaded.model, batch, batch.pop("labels"))
+    loaded.model.save_pretrained(tmp_path / "out/model")
+    model = load_model(speaker.write(tmp_path, {"type": "llm", "model": str(tmp_path / "out/model")}, say, unsure=0))
+    commit, chunk = {"type": "all", "last_word": True, "punctuation": True}, {"ms": 400, "initial_wait_ms": 800}
+    for lag in (0, 1):
+        policy = {"read": {"type": "chunk", **chunk}, "stop": {"type": "token", "lag": lag}, "commit": commit}
+        found = speaker.streamed(model, say, 35200, **policy)
+        ends = [800] * 4 + [1200] * 2 + [1600] * 2 + [2000] * 2 + [2200]
+        delays = [min(end + 400 * lag, 2200) for end in ends]
+        assert [(word.strip(), delay) for word, delay in found] == list(zip(say.split(), delays, strict=True))
+        assert speaker.streamed(model, say, 3000, **policy) == found
+    say = "The cat sat. The dog sat."
+    model = load_model(speaker.write(tmp_path, {"type": "llm", "model": str(tmp_path / "out/model")}, say))
+    stream = open_stream(model, parse_decoding(policy, "test"), "en", "de")
+    stream.push(speaker.audio(say), finished=True)
+    assert stream.committed.count(loaded.wait.lags[1][0]) == 2, "each sentence begins with the lag"
 
 
 def test_bad_input(folders: dict[str, Path], data: Path, tmp_path: Path) -> None:

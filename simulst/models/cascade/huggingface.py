@@ -50,6 +50,8 @@ class LibraryModel(Translator):
     ) -> tuple[Path, Path, Any, Any]:
         """Its place, its folder, the model and its tokeniser. The arguments after cores: see `read_model`.
 
+        cores: that it may use; 0: it is to be trained, so it computes all logits.
+
         Raises SimulstError: there is no such model, or it does not fit.
         """
         import torch
@@ -69,8 +71,10 @@ class LibraryModel(Translator):
             load = AutoTokenizer.from_pretrained
             tokenizer = read_tokenizer(place, lambda: load(folder, **trust), model.config)
             attend_by_steps(model)  # not all models can
-        read_last_only(model.to(self.device).eval())
-        torch.set_num_threads(cores)
+        model.to(self.device).eval()
+        if cores:
+            read_last_only(model)
+            torch.set_num_threads(cores)
         return place, folder, model, tokenizer
 
 

@@ -46,6 +46,11 @@ class LLM(LibraryModel, ChatOptions):
 
     def load(self, path: Path, cores: int) -> Opener:
         """Raises SimulstError: no such model, or none that chats."""
+        loaded = self.opened(path, cores)
+        return lambda opening: LLMTranslation(self, loaded, opening)
+
+    def opened(self, path: Path, cores: int = 0) -> Loaded:
+        """The model itself. cores: 0: to train it. Raises SimulstError: as `load`."""
         self.check(path)
         place, folder, model, tokenizer = self.read(
             path,
@@ -54,8 +59,7 @@ class LLM(LibraryModel, ChatOptions):
             lambda config: not config.is_encoder_decoder,
             "is not a decoder-only language model; give one such as llama or qwen3, or another type of translator.",
         )
-        loaded = Loaded(place, model, tokenizer, folder)
-        return lambda opening: LLMTranslation(self, loaded, opening)
+        return Loaded(place, model, tokenizer, folder)
 
 
 class Loaded(Chat):
@@ -67,9 +71,23 @@ class Loaded(Chat):
 
         super().__init__(path, tokenizer, model.generation_config.eos_token_id)
         self.model = model
+        self.eos: int = self.ends[0] if tokenizer.eos_token_id is None else tokenizer.eos_token_id
+        self.positions: int = getattr(model.config, "max_position_embeddings", None) or 1 << 20
+        self.learn_wait()
         self.sizes = sizes_of(model)
         self.heads = heads_beside(folder, *self.sizes)
         self.shows_attention = model.config._attn_implementation == STEPPED and tokenizer.is_fast
+
+    def learn_wait(self) -> None:
+        """See `Architecture.learn_wait`."""
+        from simulst.models.huggingface.wait_token import wait_of, without_wait
+
+        self.wait = wait_of(self.path, self.model.config, self.tokenizer)
+        self.never = without_wait(self.never, self.wait)
+
+    def tokens(self, text: str, target: str) -> Tokens:
+        """The tokens of a translation."""
+        return self.spelled(text)
 
 
 @dataclass(frozen=True)
@@ -111,13 +129,13 @@ class LLMTranslation(Translation):
 
     def __init__(self, options: LLM, loaded: Loaded, opening: Opening) -> None:
         self._options, self._loaded, self._opening = options, loaded, opening
-        self._positions: int = getattr(loaded.model.config, "max_position_embeddings", None) or 1 << 20
+        self._positions = loaded.positions
         self.history = options.history
         self.between = loaded.between(opening.target)
         usual = JointBeamSearch(beam=1, ctc_weight=0.0, max_length_ratio=TOKENS_PER_TOKEN)
         gives = GIVES | (SHOWS if loaded.shows_attention else set())
         layers, heads = loaded.sizes
-        self.traits = Traits(gives, usual, layers=layers, heads=heads)
+        self.traits = Traits(gives, usual, layers=layers, heads=heads, wait=loaded.wait)
         self._open: tuple[tuple[Tokens, SearchOptions, HeadPairs], JointSearch] | None = None
         self._draft: Draft | None = None
         self._read: Kept | None = None
@@ -216,7 +234,7 @@ class LLMTranslation(Translation):
         bounded = replace(options, max_length_ratio=most / size)
         search = JointSearch(
             decoder, bounded, decoder.eos, decoder.eos, terms=terms, alignment_heads=loaded.heads, shown=heads,
-            words=chat.words,
+            words=chat.words, wait=loaded.wait.token if loaded.wait else None,
         )  # fmt: skip
         search.append(torch.zeros(size, 1, device=loaded.model.device))
         self._read = search.memory

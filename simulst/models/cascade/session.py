@@ -71,6 +71,7 @@ class CascadeSession(Session, Window):
         self._length = 0
         self._final = False
         self._evicted: Tokens = ()  # committed tokens of sentences that have left
+        self._begins: Tokens | None = None  # what STOP has each sentence begin with
         self._source: list[str] = []
         self._heard = ""  # what the recogniser has written of later ones
         self._past: Past = ()  # the last sentences that have left
@@ -115,11 +116,13 @@ class CascadeSession(Session, Window):
         """A search of several translations, each of which is shared by itself. So the whole has no `key`."""
         ended, rest = split_sentences(self._heard, self._settings.most_words, self._unit)
         before, past = self._evicted, self._past
-        prefix = committed[len(self._evicted) :]
+        if self._begins is None:
+            self._begins = committed
+        prefix = committed[len(self._evicted) :] or self._begins
         for sentence in ended:
             [best, *_] = yield from self._translated(sentence, prefix, options, past)
             before += best.tokens + (self._translation.between if best.tokens else ())
-            prefix = ()
+            prefix = self._begins
             past = self._with(past, sentence, best.tokens)
         self._ended = sum(map(len, ended)), len(before), past
         self._words = len(split(rest.strip(), self._unit))

@@ -28,7 +28,7 @@ from simulst.languages import code_of, unit_of
 from simulst.models.huggingface.decoder import Pairs, Project, SteppedDecoder, sizes_of
 from simulst.models.huggingface.language_tokens import LanguageTokens
 from simulst.models.huggingface.options import HuggingFaceOptions
-from simulst.models.huggingface.wait_token import wait_of
+from simulst.models.huggingface.wait_token import wait_of, without_wait
 from simulst.models.whisper.features import FFT, SILENCE, log_mel
 from simulst.models.whisper.prompts import ENGLISH_VOCABULARY, check_english, whisper_task
 from simulst.policy.context import HeadPairs, WaitToken
@@ -89,9 +89,7 @@ class Architecture:
     def learn_wait(self) -> None:
         """Take over the wait token that the model learnt, if it learnt one. Raises SimulstError: as `wait_of`."""
         self.wait = wait_of(self.path, self.model.config, self.tokenizer)
-        if self.wait:
-            lags = (token for tokens in self.wait.lags.values() for token in tokens)
-            self.never = tuple({*self.never, *lags} - {self.wait.token})
+        self.never = without_wait(self.never, self.wait)
 
     @property
     def encoder(self) -> Any:

@@ -6,7 +6,7 @@ import re
 from typing import Any
 
 from simulst.errors import SimulstError
-from simulst.hypotheses import WAIT
+from simulst.hypotheses import WAIT, Tokens
 from simulst.policy.context import WaitToken
 
 CHUNKS = "simulst_chunks"
@@ -30,3 +30,10 @@ def wait_of(path: Any, config: Any, tokenizer: Any) -> WaitToken | None:
             "lags, or these are no two lengths; copy the model's own files."
         )
     return WaitToken(known[WAIT], dict(sorted(lags.items())), *map(float, chunks))
+
+
+def without_wait(never: Tokens, wait: WaitToken | None) -> Tokens:
+    """Tokens that must not be written, with those of lags, and without the wait token."""
+    if wait is None:
+        return never
+    return tuple({*never, *(token for tokens in wait.lags.values() for token in tokens)} - {wait.token})
