@@ -150,7 +150,7 @@ def encoded_again(blocks: list[Scores], how: IBWBS, policy: Commit) -> list[Toke
     """Ours, where the encoder sees everything: it makes a frame of each 1000 samples, all of them again each time."""
     model: Any = SimpleNamespace(
         decoder=Script(*blocks),
-        vocabulary=SimpleNamespace(sos=END, eos=END, spell=None, tokens=(), wait=None),
+        vocabulary=SimpleNamespace(sos=END, eos=END, spell=None, tokens=(), wait=None, spoken=tuple),
         **full_context(1000),
         has_ctc=False,
         text=None,
@@ -158,7 +158,7 @@ def encoded_again(blocks: list[Scores], how: IBWBS, policy: Commit) -> list[Toke
         search=JointBeamSearch(),
     )
     model.decoder.attentions = 1, 1
-    model.alignment_heads = ()
+    model.alignment_heads, model.head = (), None
     model.decoder.memory = Frames
     session = ESPnetSession(model, Opening("en", "de"), ())
     actives, beams = [()], []

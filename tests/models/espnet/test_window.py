@@ -120,9 +120,10 @@ def session(window: float, memo: Memo | None = None) -> ESPnetSession:
         blockwise=SimpleNamespace(first_size=FIRST, hop_size=HOP),
         has_ctc=True,
         sample_rate=RATE,
-        vocabulary=SimpleNamespace(sos=0, eos=0, spell=None, tokens=(), wait=None),
+        vocabulary=SimpleNamespace(sos=0, eos=0, spell=None, tokens=(), wait=None, spoken=tuple),
         decoder=SimpleNamespace(empty=np.zeros((1, 2, 1)), attentions=(1, 1), lagging=None),
         alignment_heads=(),
+        head=None,
         search=JointBeamSearch(),
         text=lambda tokens: "".join(f" {token}" for token in tokens),
     )
