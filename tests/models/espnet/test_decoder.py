@@ -325,9 +325,10 @@ def test_numbers_that_are_too_large_for_float16() -> None:
     with torch.no_grad():
         decoder.output_layer.weight *= 1e6
     whole, half = CachedDecoder(decoder), CachedDecoder(decoder, "float16")
-    assert NextTokens.of(*whole.prefill(tokens, memory_of(whole, frames(5))), 3, SOS).tokens.shape == (1, 3)
+    (log_p, state), (broken, other) = (one.prefill(tokens, memory_of(one, frames(5))) for one in (whole, half))
+    assert NextTokens.of(log_p, state, 3, log_p[:, SOS]).tokens.shape == (1, 3)
     with pytest.raises(SimulstError, match=r"decoder's scores are not numbers .* too large for float16"):
-        NextTokens.of(*half.prefill(tokens, memory_of(half, frames(5))), 3, SOS)
+        NextTokens.of(broken, other, 3, broken[:, SOS])
 
 
 def test_without_packed_weights(monkeypatch: pytest.MonkeyPatch) -> None:
