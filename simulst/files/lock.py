@@ -70,10 +70,13 @@ def digest(lines: Iterable[str]) -> str:
     return whole.hexdigest()[:16]
 
 
-def read_record(file: Path, wanted: Mapping[str, Any]) -> dict[str, Any] | None:
+def read_record(
+    file: Path, wanted: Mapping[str, Any], defaults: Mapping[str, Any] | None = None
+) -> dict[str, Any] | None:
     """The options that an earlier run stored in a file; None if there was no earlier run.
 
     wanted: options of this run.
+    defaults: of options that the earlier run may not have known yet.
 
     Raises SimulstError: an option of the earlier run differs from `wanted`; the file is damaged.
     """
@@ -86,9 +89,10 @@ def read_record(file: Path, wanted: Mapping[str, Any]) -> dict[str, Any] | None:
     except (ValueError, RecursionError):
         raise SimulstError(f"{file}: damaged; use --force to begin again.") from None
     for name, value in wanted.items():
-        if found.get(name) != value:
+        begun = found.get(name, (defaults or {}).get(name))
+        if begun != value:
             raise SimulstError(
-                f"{file.parent}: was begun with {name} {found.get(name)}, not {value}; "
+                f"{file.parent}: was begun with {name} {begun}, not {value}; "
                 "name another folder, or use --force to begin again."
             )
     return found

@@ -111,7 +111,7 @@ def finetune(
             raise SimulstError(f"{out}: holds {others[0]}, but no {RECORD}; name another folder, or delete it.")
         if force:
             _clear(out)
-        record = read_record(out / RECORD, wanted)
+        record = read_record(out / RECORD, wanted, asdict(FineTuning(1, 1.0)))
         if record is not None and record.get("complete"):
             print(f"{out}: complete; --force does it again")
             return
