@@ -403,7 +403,7 @@ class Stream(OpenStream):
     def _finish(self) -> Steps[None]:
         """Search to the end of the sentence. Commit and write all of it."""
         known, beams = len(self._committed), list[Beam]()
-        if self._position() >= LEAST_MS or self._committed:
+        if self._position() >= LEAST_MS or len(self._committed) > len(self._stopping.begins):
             found = yield from find(self.session, self._committed, self._search, None)
             self._check_kept(found.best)
             self._committed = max(found.best, self._committed, key=len)

@@ -310,8 +310,15 @@ def test_stop_is_passed_on_and_lifted_at_the_end() -> None:
 
 
 @pytest.mark.parametrize(("samples", "searches"), [(0, 0), (1, 0), (1599, 0), (1600, 1)])
-def test_a_moment_of_audio_has_no_text(samples: int, searches: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A model that heard nothing would invent something: Whisper writes "Thank you." after 10 ms of noise."""
+@pytest.mark.parametrize("begins", [(), (0,)])
+def test_a_moment_of_audio_has_no_text(
+    samples: int, searches: int, begins: Tokens, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A model that heard nothing would invent something: Whisper writes "Thank you." after 10 ms of noise.
+
+    begins: STOP's, such as the token of a lag.
+    """
+    monkeypatch.setattr("simulst.policy.stop._EndOfSentence.begins", begins)
     found: list[int] = []
     session = FakeModel().session()
     search = session.search
