@@ -494,13 +494,13 @@ class JointSearch:
 
     @torch.inference_mode()  # what the decoder answers may be changed here alone
     def _adjust(self, running: Running, never: int | None, log_p: Tensor) -> None:
-        """Give terms their bonus, forbid a token and repeated n-grams. log_p: of the next tokens, (n, V)."""
+        """Give terms their bonus, forbid a token and repeated n-grams, but no waiting. log_p: of the next, (n, V)."""
         if never is not None:
             log_p[:, never] = -torch.inf
         for row, tokens in enumerate(running.tokens.tolist()):
             if self.terms:
                 self.terms.adjust(tuple(tokens), log_p[row])
-            if again := repeating(tuple(tokens), self.options.no_repeat_ngram):
+            if again := repeating(tuple(tokens), self.options.no_repeat_ngram) - {self.wait}:
                 log_p[row, list(again)] = -torch.inf
 
     def _scores(self, running: Running) -> np.ndarray:

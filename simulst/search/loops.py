@@ -46,14 +46,21 @@ def _repeats(tokens: Tokens, given: int, signs: bool = False) -> bool:
 
 
 def without_loops(
-    options: Options, search: Callable[[Options], Steps[Beam]], text: Callable[[Tokens], str], given: int
+    options: Options,
+    search: Callable[[Options], Steps[Beam]],
+    text: Callable[[Tokens], str],
+    given: int,
+    wait: int | None = None,
 ) -> Steps[Beam]:
     """The result of a search; one with a loop is searched again with repeated n-grams forbidden.
 
-    Two steps often agree on a loop, so it would be committed. text, given: see `loops`.
+    Two steps often agree on a loop, so it would be committed. text, given: see `loops`. wait: a token that ends a
+    step's text, and may do so again and again.
     """
     beam = yield from search(options)
-    if beam and not options.no_repeat_ngram and loops(beam[0].tokens, text, given):
+    best = beam[0].tokens if beam else ()
+    found = best[:-1] if best[-1:] == (wait,) else best
+    if not options.no_repeat_ngram and loops(found, text, given):
         beam = yield from search(replace(options, no_repeat_ngram=LOOP_NGRAM))
     return beam
 

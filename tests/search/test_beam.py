@@ -120,13 +120,14 @@ def test_a_draft_changes_no_word(
 def test_a_wait_token_ends_the_text_of_a_step(seed: int, frames: int, ctc_weight: float) -> None:
     """All texts that end with it, as scored one by one; the CTC layer knows neither it nor the token of the lag."""
     model, wait, lag = Tiny(seed), 7, 5
-    memory, prefix = model.memory(seed, frames), (lag, wait, 3, wait, 4)
+    memory, prefix = model.memory(seed, frames), (lag, 3, wait, wait, wait)
     decoder, log_probs = CachedDecoder(model.decoder), model.ctc.log_softmax(memory[None])[0].detach()
 
     def spoken(tokens: Tokens) -> Tokens:
         return tuple(token for token in tokens if token not in (wait, lag))
 
-    options = JointBeamSearch(SIZE**2, ctc_weight, max_length_ratio=(len(prefix) + 2.5) / frames)
+    most = (len(prefix) + 2.5) / frames
+    options = JointBeamSearch(SIZE**2, ctc_weight, max_length_ratio=most, no_repeat_ngram=3)  # waiting may repeat
     search = JointSearch(decoder, options, EOS, EOS, wait=wait, spoken=spoken)
     search.append(memory, log_probs)
     stop = opened(Token(0), wait=WaitToken(wait, {0: (lag,)}, 1.0, 1.0))

@@ -136,3 +136,21 @@ def test_loops_are_searched_again(options: BeamSearch | JointBeamSearch) -> None
 
     assert run_alone(without_loops(options, search, str, 0))[0].tokens == (1, 2, 3)
     assert asked == [0, 3]
+
+
+def test_waiting_again_and_again_is_no_loop() -> None:
+    """Over a pause, each step adds a wait token; words before it may still be a loop."""
+
+    def searches(text: Tokens) -> int:
+        asked = []
+
+        def search(used):  # type: ignore[no-untyped-def]
+            asked.append(used)
+            yield from ()
+            return [Hypothesis(text)]
+
+        run_alone(without_loops(JointBeamSearch(), search, lambda tokens: "" if tokens == (9,) else "a", 5, 9))
+        return len(asked)
+
+    assert searches((9,) * 6) == 1
+    assert searches((9,) * 5 + (7, 7, 7, 9)) == 2

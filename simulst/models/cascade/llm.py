@@ -129,7 +129,7 @@ class LLMTranslation(Translation):
 
     def __init__(self, options: LLM, loaded: Loaded, opening: Opening) -> None:
         self._options, self._loaded, self._opening = options, loaded, opening
-        self._positions = loaded.positions
+        self._positions, self._wait = loaded.positions, loaded.wait.token if loaded.wait else None
         self.history = options.history
         self.between = loaded.between(opening.target)
         usual = JointBeamSearch(beam=1, ctc_weight=0.0, max_length_ratio=TOKENS_PER_TOKEN)
@@ -173,7 +173,8 @@ class LLMTranslation(Translation):
         ):
             return draft.cut(len(prefix), stop)
         if stop is None or not looks or not self._options.draft or options.beam > 1:
-            return (yield from without_loops(options, search, self.text, len(prefix))) or [Hypothesis(prefix)]
+            beam = yield from without_loops(options, search, self.text, len(prefix), self._wait)
+            return beam or [Hypothesis(prefix)]
         watch = Unending(stop.options, stop.context)
         beam = yield from without_loops(options, lambda used: search(used, watch), self.text, len(prefix))
         if not beam or watch.shown is None:
@@ -234,7 +235,7 @@ class LLMTranslation(Translation):
         bounded = replace(options, max_length_ratio=most / size)
         search = JointSearch(
             decoder, bounded, decoder.eos, decoder.eos, terms=terms, alignment_heads=loaded.heads, shown=heads,
-            words=chat.words, wait=loaded.wait.token if loaded.wait else None,
+            words=chat.words, wait=self._wait,
         )  # fmt: skip
         search.append(torch.zeros(size, 1, device=loaded.model.device))
         self._read = search.memory

@@ -119,6 +119,7 @@ class HuggingFaceSession(WindowedSession):
         layers, heads = sizes_of(architecture.model)
         usual = JointBeamSearch(beam=BEAM, ctc_weight=0.0)
         self.traits = Traits(GIVES, usual, layers=layers, heads=heads, wait=architecture.wait)
+        self._wait = architecture.wait.token if architecture.wait else None
         self._kept = KeptSearch()
         self._final = False
         self._last: Tokens = ()  # what the last step found
@@ -183,7 +184,7 @@ class HuggingFaceSession(WindowedSession):
             return joint_beam_search(self._search_over(encoded, used), prefix, stop, draft=self._draft)
 
         assert isinstance(options, JointBeamSearch)
-        return Found((yield from without_loops(options, found, self.text, len(prefix))))
+        return Found((yield from without_loops(options, found, self.text, len(prefix), self._wait)))
 
     def _search_over(self, encoded: Encoded, options: JointOptions) -> JointSearch:
         """A search whose decoder knows what it has read of these frames before."""
@@ -202,7 +203,7 @@ class HuggingFaceSession(WindowedSession):
                 terms=self._terms,
                 alignment_heads=model.alignment_heads,
                 shown=self._shown_heads,
-                wait=model.wait.token if model.wait else None,
+                wait=self._wait,
                 end_times=self.end_times,
             )
             search.append(encoded.frames)
