@@ -19,10 +19,11 @@ from simulst.calls import run_alone
 from simulst.config import Decoding, parse_decoding
 from simulst.data.datadir import Utterance
 from simulst.errors import SimulstError
-from simulst.hypotheses import WAIT
+from simulst.hypotheses import WAIT, Found, Hypothesis
 from simulst.models import load_model
 from simulst.models.cascade.llm import LLM
 from simulst.models.huggingface.loading import read
+from simulst.models.huggingface.model import HuggingFaceSession
 from simulst.models.huggingface.options import HuggingFaceOptions
 from simulst.opening import Opening
 from simulst.policy.commit import All
@@ -204,6 +205,33 @@ def test_a_model_that_was_taught_to_wait_waits(kind: str, folders: dict[str, Pat
                 stream.push(samples[start : start + piece], finished=start + piece >= len(samples))
             found = [(word.text.strip(), word.delay_ms) for word in stream.emissions]
             assert found == [(word, ends[min(number + lag, 4)]) for number, word in enumerate(words)]
+
+
+@pytest.mark.parametrize("kind", ["whisper", "speech_to_text", "qwen2_audio"])
+def test_each_window_begins_with_the_lag(
+    kind: str, folders: dict[str, Path], data: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What left a window takes the lag with it; the next search reads it again, and a prompt shows text alone."""
+    pair = ("es", "es") if kind == "whisper" else ("en", "de")
+    architecture, _ = taught_tokens(folders[kind], data, "-".join(pair))
+    made, wait = architecture.session_class or HuggingFaceSession, architecture.wait
+    seen = []
+
+    def searched(self: Any, prefix: Any, *rest: Any) -> Any:
+        seen.append(prefix)
+        yield from ()
+        return Found([Hypothesis((*prefix, 9))])
+
+    monkeypatch.setattr(HuggingFaceSession, "_search_window", searched)
+    session: Any = made(architecture, Opening(*pair))
+    session.extend(noise(SECONDS, 7))
+    given = (*wait.lags[2], 7, wait.token, 8)
+    begun = (*wait.lags[2], *session._between)
+    for left, begins, past in ((0, given, ()), (3, (*wait.lags[2], 8), (7,)), (1, begun, (7, 8))):
+        session._leave(left, 8000, given)
+        found = run_alone(session.search(given, JointBeamSearch(1, 0.0), None))
+        assert seen.pop() == begins and session._past == past
+        assert found.best == (*given, *(session._between if left == 1 else ()), 9)
 
 
 def test_a_language_model_that_was_taught_to_wait_waits(tmp_path: Path) -> None:

@@ -18,6 +18,7 @@ from simulst.models.base import depends_on_rows
 from simulst.models.huggingface.alignment import monotonic_frames
 from simulst.models.huggingface.architectures import Architecture, Encoded
 from simulst.models.huggingface.decoder import SteppedDecoder, sizes_of
+from simulst.models.huggingface.wait_token import lags_of, without_marks
 from simulst.models.whisper.prompts import PREVIOUS_TOKENS, PROMPT_TOKENS, known_tokens
 from simulst.models.window import WindowedSession, warn_of_full_context
 from simulst.needs import Need
@@ -110,6 +111,7 @@ class HuggingFaceSession(WindowedSession):
     """The window's audio is encoded again at each step, the committed text is the forced beginning of the search."""
 
     _shown_heads: HeadPairs | None = None  # see `JointSearch`
+    _between: Tokens = ()  # with which a window's text begins that follows another's
 
     def __init__(self, architecture: Architecture, opening: Opening) -> None:
         shown = architecture.shows_previous and opening.history
@@ -165,12 +167,13 @@ class HuggingFaceSession(WindowedSession):
         return found
 
     def _found(self, committed: Tokens, options: SearchOptions, stop: Stopping | None) -> Steps[Found]:
-        prefix = self._in_window(committed)
-        if len(prefix) >= self._model.positions - len(self._prompt()):
+        prefix = self._in_window(committed) or (self._between if self._evicted else ())
+        lag = self._evicted[:1] if self._evicted[:1] in lags_of(self._model.wait) else ()  # each text began with it
+        if len(lag + prefix) >= self._model.positions - len(self._prompt()):
             warn_of_full_context(self._model.path, self._model.positions)
             return Found([Hypothesis(committed)])
-        found = yield from self._search_window(prefix, options, stop)
-        return replace(found, beam=[replace(h, tokens=self._evicted + h.tokens) for h in found.beam])
+        found = yield from self._search_window(lag + prefix, options, stop)
+        return replace(found, beam=[replace(h, tokens=self._evicted + h.tokens[len(lag) :]) for h in found.beam])
 
     def _search_window(self, prefix: Tokens, options: SearchOptions, stop: Stopping | None) -> Steps[Found]:
         encoded = self._encoded
@@ -235,7 +238,12 @@ class HuggingFaceSession(WindowedSession):
         if not self._model.shows_previous:
             return ()
         shown = min(PREVIOUS_TOKENS, self._model.positions // 4)
-        return self._prompted + (self._before + self._shown)[-shown:]
+        return self._prompted + self._past[-shown:]
+
+    @property
+    def _past(self) -> Tokens:
+        """The text before the window that may be shown, without the tokens of waiting: training shows none."""
+        return without_marks(self._before + self._shown, self._model.wait)
 
     def tell(self, background: Background) -> None:
         super().tell(background)

@@ -36,4 +36,14 @@ def without_wait(never: Tokens, wait: WaitToken | None) -> Tokens:
     """Tokens that must not be written, with those of lags, and without the wait token."""
     if wait is None:
         return never
-    return tuple({*never, *(token for tokens in wait.lags.values() for token in tokens)} - {wait.token})
+    return tuple({*never, *(token for tokens in lags_of(wait) for token in tokens)} - {wait.token})
+
+
+def lags_of(wait: WaitToken | None) -> list[Tokens]:
+    """What a text begins with, for each lag."""
+    return [] if wait is None else list(wait.lags.values())
+
+
+def without_marks(tokens: Tokens, wait: WaitToken | None) -> Tokens:
+    """Tokens of text alone: without the wait token and those of lags."""
+    return tuple(one for one in tokens if wait is None or (one != wait.token and (one,) not in lags_of(wait)))

@@ -41,14 +41,13 @@ class SpeechLLMSession(HuggingFaceSession):
         layers, heads = sizes_of(architecture.model)
         usual = JointBeamSearch(beam=1, ctc_weight=0.0)
         self.traits = Traits(GIVES, usual, layers=layers, heads=heads, wait=architecture.wait)
+        # An answer begins without a space.
         self._between = self.spell(" ") if unit_of(opening.target) == "word" else ()
         self._places = Places()
         self._known: Kept | None = None
         self._told: tuple[Tokens, tuple[Tokens, Tokens]] | None = None  # the text before the window, and the chat
 
     def _search_window(self, prefix: Tokens, options: SearchOptions, stop: Stopping | None) -> Any:
-        if self._evicted and not prefix:
-            prefix = self._between  # an answer begins without a space
         heads = self._looked_at(stop) if stop is not None and Need.ATTENTION in stop.options.needs else None
         if heads != self._shown_heads:
             self._shown_heads, self._open = heads, None
@@ -116,7 +115,7 @@ class SpeechLLMSession(HuggingFaceSession):
     def _previous(self) -> Tokens:
         """The text before the window that the chat shows."""
         count = self._model.options.history
-        return (self._before + self._shown)[-count:] if count else ()
+        return self._past[-count:] if count else ()
 
 
 class Places:
