@@ -311,7 +311,7 @@ class JointSearch:
     alignment_heads: the heads that show at which frame a token begins, if the model names some.
     shown: the heads whose attention the decoder shows, at all steps; None: it shows all heads, at the last step.
     words: the source word of each frame, counted from 0, if the source is a text; -1: a special token, of no word.
-    wait: the wait token, which is not written once the source has ended; None: the model has none.
+    wait: the wait token, which is written only where STOP names it; None: the model has none.
     spoken: a committed text without the tokens that the CTC layer does not know.
     foresees: from a decoder's state (`hidden`) to the divergence that it expects; None: nothing does.
     end_times: the end time of each token of a hypothesis, in seconds of source; None: the model does not know.
@@ -410,7 +410,7 @@ class JointSearch:
         # If STOP needs only the tokens, it is asked before the decoder is called.
         if stop is not None and not needs & NEXT_STEP and stop.ends(BestHypothesis(self, running, given)):
             return None
-        end, never = self.eos, self.wait if stop is None else None
+        end, never = self.eos, self.wait
         if stop is not None and stop.end is not None:
             end, never = stop.end, self.eos
         next_tokens = yield from self._read(running, needs, end, never)

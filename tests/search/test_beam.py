@@ -14,7 +14,7 @@ from simulst.errors import SimulstError
 from simulst.hypotheses import Hypothesis, Tokens
 from simulst.models.espnet.network.decoder import CachedDecoder
 from simulst.policy.context import WaitToken
-from simulst.policy.stop import Token
+from simulst.policy.stop import EndOfSentence, MaxTokens, Token
 from simulst.search import JointBeamSearch, beam
 from simulst.search.beam import JointSearch, Running, joint_beam_search, ranked, texts
 
@@ -143,6 +143,9 @@ def test_a_wait_token_ends_the_text_of_a_step(seed: int, frames: int, ctc_weight
         expected[(*prefix, *new, wait)] = (1 - ctc_weight) * score - ctc_weight * float(ctc)
     given = found[*prefix, wait] - expected[*prefix, wait]
     assert {text: found[text] - given for text in expected} == pytest.approx(expected, abs=1e-3)
+    for other in (None, opened(MaxTokens(2)), opened(EndOfSentence())):
+        found = {h.tokens: h.score for h in run_alone(joint_beam_search(search, prefix, other))}
+        assert len(found) > 1 and not any(wait in text[len(prefix) :] for text in found)
 
 
 def test_nothing_can_follow() -> None:
