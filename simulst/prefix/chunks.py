@@ -174,7 +174,7 @@ def write_chunks(
     known = [one for one in utterances if aligned.get(one.name) and any(t is not None for t in aligned[one.name].times)]
     if not known:
         raise SimulstError(f"{data}: none of its {len(utterances)} utterances is aligned; give alignments of these.")
-    rows, lines = dict[str, tuple[Utterance, str]](), list[str]()
+    rows, lines, sources = dict[str, tuple[Utterance, str]](), list[str](), list[str]()
     counts, lagging = {lag: Counter[str]() for lag in lags}, {lag: list[float]() for lag in lags}
     for number, utterance in enumerate(known):
         words, total_ms = aligned[utterance.name].words, utterance.seconds * 1000
@@ -190,6 +190,7 @@ def write_chunks(
         if aligned[utterance.name].heard:
             spoken = [(one.word, bisect.bisect_left(ends, one.end * 1000)) for one in aligned[utterance.name].heard]
             line["source"] = [" ".join(w for w, at in spoken if at == chunk) for chunk in range(len(texts))]
+            sources.append(f"{utterance.name} {line['source']}")
         lines.append(json.dumps(line, ensure_ascii=False))
         placed = sum(time is not None for time in aligned[utterance.name].times)
         early = sum(chunk < len(ends) for chunk in chunks)
@@ -209,7 +210,7 @@ def write_chunks(
             others = read_table(file, allow_empty=True)
             check_has(file, others, (one.name for one, _ in rows.values()))
             tables[file.name] = {name: others[one.name] for name, (one, _) in rows.items()}
-    of = digest(f"{n} {t}" for n, t in tables.items())
+    of = digest([*(f"{n} {t}" for n, t in tables.items()), *sources])
     made_of = {"grid": asdict(grid), "lags": list(lags), "data": of}
     with written_whole(out, made_of, force) as part:
         if part is None:

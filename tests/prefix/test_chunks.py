@@ -94,6 +94,10 @@ def test_three_ways_to_align(data: Path, tmp_path: Path, capsys: pytest.CaptureF
     first = json.loads((tmp_path / "out/chunks.jsonl").read_text().splitlines()[0])
     assert [chunk["ms"] for chunk in first["chunks"]] == [*GRID.ends(4000), 4000] and len(first["chunks"]) == 7
     assert first["chunks"][5]["text"] == "ist ein Haus."
+    (tmp_path / "source.ctm").write_text("a 1 0 1 this\na 1 1 1 house\na 1 2 1 is\nb 1 0 0.5 yes\n")
+    others = from_times(tmp_path / "source.ctm", TEXTS, "de", tmp_path / "links")
+    with pytest.raises(SimulstError, match=r"out: was begun with data .* or use --force"):
+        write_chunks(data, others, tmp_path / "out", "de", GRID, [1])
     said = capsys.readouterr().out
     assert "1 utterances, 2 left out without times" in said
     assert "lag 1: 1 utterances, 4 words: 75% have times, 100% go out before the end; LAAL 1500 ms" in said
