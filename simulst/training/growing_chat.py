@@ -35,7 +35,7 @@ def chats_of(
 
     Raises SimulstError: chunks.jsonl lacks an utterance or its source words; as `chunks_of`.
     """
-    examples = []
+    examples, longer = [], 0
     for part, found in zip(parts, utterances, strict=True):
         heard = _sources(part.data / CHUNKS)
         for utterance in found:
@@ -55,9 +55,12 @@ def chats_of(
                 prompt = (*chat, *given[:1], *given[1 + silent :])
                 if len(prompt) + len(text) < loaded.positions:
                     examples.append(Example(one, one.seconds, prompt, text))
+                else:
+                    longer += 1
     if not examples:
         raise SimulstError(f"{parts[0].data}: no chunk fits the {loaded.positions} tokens that the model reads.")
-    print(f"{len(examples)} examples of {sum(map(len, utterances))} utterances")
+    left_out = f", {longer} left out (longer than the {loaded.positions} tokens that the model reads)" if longer else ""
+    print(f"{len(examples)} examples of {sum(map(len, utterances))} utterances{left_out}")
     return examples
 
 

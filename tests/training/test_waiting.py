@@ -234,7 +234,7 @@ def test_each_window_begins_with_the_lag(
         assert found.best == (*given, *(session._between if left == 1 else ()), 9)
 
 
-def test_a_language_model_that_was_taught_to_wait_waits(tmp_path: Path) -> None:
+def test_a_language_model_that_was_taught_to_wait_waits(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """In a cascade, whose recogniser hears a word every 200 ms; lags are of chunks."""
     say = "the cat sat on the mat and the dog sat by"
     texts, spans = dict.fromkeys("ab", say), [(0.2 * n, w) for n, w in enumerate(say.split())]
@@ -256,6 +256,12 @@ def test_a_language_model_that_was_taught_to_wait_waits(tmp_path: Path) -> None:
     assert [loaded.text(one.text) for one in examples[:3]] == ["the cat sat on", "the mat", "and the"]
     with pytest.raises(SimulstError, match="no source words of 'a'; write the data by"):
         chats_of(loaded, [Part("en-de", write(tmp_path / "none", texts, {}))], read_parts(parts), GRID)
+    most = loaded.positions
+    loaded.positions = max(len(one.prompt) + len(one.text) for one in examples)
+    capsys.readouterr()
+    assert len(chats_of(loaded, parts, read_parts(parts), GRID)) < len(examples)
+    assert f"left out (longer than the {loaded.positions} tokens" in capsys.readouterr().out
+    loaded.positions = most
     batch = ChatCollator(loaded)(examples)
     teach(loaded.model, batch, batch.pop("labels"))
     loaded.model.save_pretrained(tmp_path / "out/model")
