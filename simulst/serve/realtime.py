@@ -125,22 +125,22 @@ class Realtime(Speaker):
             await self._refuse(str(error), event.get("event_id"))
             return
         if audio and self._turns is not None:
-            await self._hear(self._turns, audio)
+            await self._hear(self._turns, audio, more)
         elif audio:
             await super().take(audio, more)
         elif kind == "input_audio_buffer.commit":
             if self._turns is not None:
-                await self._hear(self._turns, b"", all_of_it=True)
+                await self._hear(self._turns, b"", more=True, all_of_it=True)
                 self._turns.drop()
             if self.speaks:  # unless its turn has just ended
                 await self.end()
 
-    async def _hear(self, turns: Turns, audio: bytes, all_of_it: bool = False) -> None:
+    async def _hear(self, turns: Turns, audio: bytes, more: bool, all_of_it: bool = False) -> None:
         """Begin and end items where the turns in the audio do."""
         heard = self._service.driver.call_async(lambda: turns.hear(audio, all_of_it))
-        for event in await self._while_alive(heard):
+        for event in (events := await self._while_alive(heard)):
             if isinstance(event, bytes):
-                await super().take(event, more=True)
+                await super().take(event, more or event is not events[-1])
                 continue
             kind, ms = event
             if kind == "speech_started":

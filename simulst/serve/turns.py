@@ -61,11 +61,14 @@ class Turns:
         self._raw += audio
         if len(self._raw) < 2 * self._rate * LEAST and not all_of_it:
             return []
-        check_sent(self._raw, self._rate, whole=False)
+        check_sent(self._raw, self._rate, whole=all_of_it)
         even = len(self._raw) // 2 * 2
         samples = np.frombuffer(self._raw[:even], "<i2").astype(np.float32) / 2**15
         self._raw = self._raw[even:]
-        samples = samples if self._resampler is None else self._resampler.resample_chunk(samples)
+        if self._resampler is not None:
+            samples = self._resampler.resample_chunk(samples, last=all_of_it)
+            if all_of_it:
+                self._resampler.clear()
         self._audio = np.concatenate([self._audio, samples])
         found = list[Event]()
         while self._heard + CHUNK <= self._start + self._audio.size:
@@ -76,8 +79,13 @@ class Turns:
 
     def drop(self) -> None:
         """The turn so far is over, and what was heard belongs to no other one."""
+        missing = len(self._raw) / 2 * SAMPLE_RATE / self._rate  # samples that have come, and were not heard
+        if self._resampler is not None:
+            missing += self._resampler.delay()
+            self._resampler.clear()
         self.speaks, self._raw = False, b""
         self._given(self._start + self._audio.size)
+        self._start += round(missing)
         self._heard = self._quiet = self._start
 
     def _step(self, end: int) -> Iterator[Event]:

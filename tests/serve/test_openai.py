@@ -24,7 +24,7 @@ from waiting import HANGS, closed, eventually
 
 pytest.importorskip("openai")
 import openai
-from sites import Running, connect, noise, run, serving, speak
+from sites import LA2, Running, connect, noise, run, serving, speak
 
 from simulst.errors import SimulstError
 from simulst.serve.log import Log
@@ -367,7 +367,8 @@ def test_turns_that_the_server_finds(monkeypatch: pytest.MonkeyPatch) -> None:
     for begin, seconds in speech:
         first = round(begin * rate) * 2
         audio[first : first + round(seconds * rate) * 2] = noise(seconds, rate)
-    with serving() as server, realtime(server) as connection:
+    often = {**LA2, "read": {"type": "chunk", "ms": 200}}
+    with serving(decoding=often) as server, realtime(server) as connection:
         connection.session.update(session=session_of(turn_detection=VAD))
         assert connection.recv().type == "session.created"
         assert connection.recv().session.audio.input.turn_detection.silence_duration_ms == 400
@@ -389,14 +390,22 @@ def test_turns_that_the_server_finds(monkeypatch: pytest.MonkeyPatch) -> None:
             lasts = (stopped.audio_end_ms - started.audio_start_ms) / 1000
             assert completed.usage.seconds == pytest.approx(lasts, abs=2e-3)
             assert completed.transcript == live(server, completed.usage.seconds)
-        for event in ({**APPEND, "audio": base(noise(1, rate))}, {"type": "input_audio_buffer.commit"}):
-            connection.send(event)  # who does not wait for a silence
-        events = [connection.recv()]
-        while events[-1].type != f"{ITEM}.completed":
-            events.append(connection.recv())
-        assert events[0].type.endswith("speech_started") and events[-1].transcript == live(
-            server, events[-1].usage.seconds
-        )
+        for number, seconds in enumerate((8.8, 10.65), start=1):  # dropped silence counts
+            connection.send({**APPEND, "audio": base(noise(1.8, rate))})
+            events = [connection.recv()]
+            while events[-1].type != f"{ITEM}.delta":  # come while it speaks
+                events.append(connection.recv())
+            connection.input_audio_buffer.commit()  # who does not wait for a silence loses nothing
+            while events[-1].type != f"{ITEM}.completed":
+                events.append(connection.recv())
+            lasts = events[-1].usage.seconds
+            assert events[0].type.endswith("speech_started")
+            assert lasts == pytest.approx(seconds - events[0].audio_start_ms / 1000, abs=2e-3)
+            assert events[-1].transcript == live(server, lasts)
+            if number == 1:
+                connection.send({**APPEND, "audio": base(bytes(2 * rate // 20))})
+                connection.input_audio_buffer.clear()
+                assert connection.recv().type == "input_audio_buffer.cleared"
 
 
 APPEND = {"type": "input_audio_buffer.append"}
