@@ -28,7 +28,7 @@ from sites import LA2, Running, connect, noise, run, serving, speak
 
 from simulst.errors import SimulstError
 from simulst.serve.log import Log
-from simulst.serve.pcm import MOST, QUICK, TooMuch
+from simulst.serve.pcm import MOST, QUICK, TooMuch, decode_apart
 from simulst.serve.server import Limits
 
 ITEM = "conversation.item.input_audio_transcription"
@@ -273,6 +273,15 @@ def test_a_file_that_needs_more(monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr("simulst.serve.openai.MOST", (1 << 20, 10))
         with pytest.raises(openai.BadRequestError, match=r"too much memory|decoder failed"):
             create(file=wav(2.2), model="m:en")
+
+
+def test_a_decoder_has_one_thread(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The bounds count addresses. With many processors, those of NumPy's threads would leave no room for the file."""
+    (program := tmp_path / "python").write_text('#!/bin/sh\necho "$OPENBLAS_NUM_THREADS"\n')
+    program.chmod(0o755)
+    monkeypatch.setattr("sys.executable", str(program))
+    monkeypatch.setenv("OPENBLAS_NUM_THREADS", "64")
+    assert asyncio.run(decode_apart(tmp_path / "in", tmp_path / "out", 1.0, QUICK)) == 1
 
 
 def test_a_server_that_ends_does_not_wait_for_a_body() -> None:
