@@ -176,7 +176,7 @@ class TextTranslation(Translation):
         most, words, read = len(split(sentence, unit)), list[int](), list[int]()
         for token in ids:
             read += [] if token in special else [token]
-            text = tokenizer.decode(read)
+            text = tokenizer.decode(read, clean_up_tokenization_spaces=False)
             count = len(split(text, unit)) + text[-1:].isspace()  # a piece of nothing but a space begins a word
             words.append(-1 if token in special else min(most, max(1, count)) - 1)
         return words
@@ -198,7 +198,7 @@ class TextTranslation(Translation):
         special = parts.tokenizer.all_special_ids
 
         def text(part: Tokens) -> str:
-            return parts.tokenizer.decode(list(part), skip_special_tokens=True)
+            return parts.tokenizer.decode(list(part), skip_special_tokens=True, clean_up_tokenization_spaces=False)
 
         places = ends_of(text, tuple(ids), source, special)
         return Seen(decoder.spoken(tokens, memory).cpu().numpy(), places, ends_of(parts.text, tokens, target))
