@@ -195,9 +195,9 @@ def divergence(
     hidden: int,
     force: bool,
 ) -> None:
-    """Train a head that foresees how much later speech changes what comes next (STOP divergence).
+    """Train a head that foresees what later speech changes.
 
-    The model gives the labels itself. The same command goes on after an interruption.
+    STOP divergence goes by it. The model gives the labels itself. The same command goes on after an interruption.
     """
     from simulst.prefix.chunks import Grid
     from simulst.training.divergence import train_divergence

@@ -128,7 +128,8 @@ class Experiment:
 
     def search(self) -> JointBeamSearch:
         """The search that a decoding configuration need not name. Raises SimulstError: search.yaml is broken."""
-        values = _yaml_of(self.beside(SEARCH) or b"{}", f"{self.path}: {SEARCH}")
+        chosen = self.beside(SEARCH)
+        values = _yaml_of(b"{}" if chosen is None else chosen, f"{self.path}: {SEARCH}")
         if not isinstance(values, dict) or values.keys() - {"ctc_weight", "length_bonus"}:
             raise SimulstError(f"{self.path}: {SEARCH} may hold only ctc_weight and length_bonus; choose them again.")
         return build_options(JointBeamSearch, values, f"{self.path}: {SEARCH}", "the search")
