@@ -15,6 +15,7 @@ from simulst.data.datadir import Utterance
 from simulst.errors import SimulstError
 from simulst.files.segments import lines_of
 from simulst.models.cascade.llm import LLM, Loaded
+from simulst.models.huggingface.architectures import ARCHITECTURES
 from simulst.prefix.chunks import CHUNKS, Grid
 from simulst.training.speech_text import Collator, Example, Part
 from simulst.training.waiting import chunks_of
@@ -24,7 +25,7 @@ def is_language_model(kind: str) -> bool:
     """Whether a type of model of transformers reads text alone, and goes on with it."""
     from transformers.models.auto import modeling_auto as known
 
-    speech = known.MODEL_FOR_SPEECH_SEQ_2_SEQ_MAPPING_NAMES
+    speech = {*known.MODEL_FOR_SPEECH_SEQ_2_SEQ_MAPPING_NAMES, *ARCHITECTURES}  # Phi-4-multimodal reads audio, too
     return kind in known.MODEL_FOR_CAUSAL_LM_MAPPING_NAMES and kind not in speech
 
 
