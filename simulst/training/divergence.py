@@ -31,7 +31,7 @@ from simulst.errors import SimulstError
 from simulst.files.folder import digest_of_files, empty, save_atomically, write_atomically
 from simulst.files.lock import locked, read_record
 from simulst.meter import Meter
-from simulst.models.espnet.divergence import DivergenceHead
+from simulst.models.espnet.divergence import DivergenceHead, digest_of
 from simulst.models.espnet.encoding import open_encoding
 from simulst.models.espnet.experiment import DIVERGENCE, Experiment
 from simulst.models.espnet.loading import load
@@ -128,7 +128,7 @@ def train_divergence(
         write_atomically(out / RECORD, json.dumps(wanted))
         examples = _collected(model, chosen, grid, target, out)
         head = _trained(examples, passes, hidden, out)
-        content = {"checkpoint": files.checkpoint, "weights": head.state_dict()}
+        content = {"of": digest_of(files), "weights": head.state_dict()}
         save_atomically(experiment / DIVERGENCE, content)
     print(f"{experiment / DIVERGENCE}: decode with 'stop: {{type: divergence, threshold: ...}}'")
 

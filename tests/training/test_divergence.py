@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -154,6 +155,12 @@ def test_what_has_no_head(made: tuple[Path, Any], tmp_path: Path) -> None:
     folder, _ = made
     other = load_model(folder / "exp/st", checkpoint="3epoch.pth")
     assert isinstance(other, ESPnet) and other.head is None  # it is that of other weights
+    shutil.copytree(folder / "exp/st", tmp_path / "again/exp/st", symlinks=True)
+    shutil.copytree(folder / "data", tmp_path / "again/data")
+    assert load_model(tmp_path / "again/exp/st").head is not None
+    weights = tmp_path / "again/exp/st/valid.acc.ave_3best.pth"
+    torch.save({name: 2 * tensor for name, tensor in torch.load(weights).items()}, weights)
+    assert load_model(tmp_path / "again/exp/st").head is None  # the model was trained again
     with pytest.raises(SimulstError, match="divergence needs a head that foresees divergence"):
         Stream(other.session(Opening("en", "de")), Decoding(Chunk(640), All(), Divergence(1.0)))
     Stream(other.session(Opening("en", "de")), Decoding(Chunk(640), All(), MaxTokens(1)))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import io
 
 import torch
@@ -26,13 +27,18 @@ class DivergenceHead(nn.Module):
         return float(self(state.float()).expm1())
 
 
+def digest_of(experiment: Experiment) -> str:
+    """By which a head knows the weights that it was trained for: a training that begins again reuses their name."""
+    return hashlib.sha256(experiment.read(experiment.checkpoint)).hexdigest()
+
+
 def head_of(experiment: Experiment, device: str) -> DivergenceHead | None:
     """The head that was trained for these weights; None: there is none."""
     content = experiment.beside(DIVERGENCE)
     if content is None:
         return None
     stored = torch.load(io.BytesIO(content), map_location="cpu", weights_only=True)
-    if stored["checkpoint"] != experiment.checkpoint:
+    if stored["of"] != digest_of(experiment):
         return None
     hidden, width = stored["weights"]["layers.0.weight"].shape
     head = DivergenceHead(width, hidden)
