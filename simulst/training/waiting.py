@@ -1,7 +1,7 @@
 """Models of Hugging Face's learn a wait token: tokens for it, and examples of one chunk of speech each.
 
-In an example, the audio ends with its chunk. The model reads what the chunks before wrote, with their wait tokens, and
-learns what this chunk writes, and the token that ends it: as it will decode.
+In an example, the audio ends with its chunk, as in decoding. The model reads what the chunks before wrote, with their
+wait tokens. It learns what this chunk writes, and the token that ends it.
 """
 
 from __future__ import annotations
