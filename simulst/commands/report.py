@@ -112,6 +112,7 @@ class _Choose(click.Command):
     show_default=True,
     help="Lowest and highest lags, ms.",
 )
+@click.option("--most-rtf", type=click.FloatRange(0), help="Runs with a higher RTF are left out.")
 @segmentation_option
 @references_option
 @comet_option
@@ -122,6 +123,7 @@ def choose(
     metric: str,
     quality: str,
     regimes: tuple[str, ...],
+    most_rtf: float | None,
     segmentation: Path | None,
     references: Path | None,
     comet: tuple[str, ...],
@@ -145,7 +147,7 @@ def choose(
     folders = find_runs(runs)
     if asked.comet is not None:
         add_comet(folders, asked)
-    found = choose_runs(folders, metric, wanted, quality, asked)
+    found = choose_runs(folders, metric, wanted, quality, asked, most_rtf)
     click.echo(report(found))
     if out is not None:
         write_choices(out, found, asked)

@@ -77,13 +77,19 @@ class Choice:
 
 
 def choose(
-    folders: Sequence[Path], lag: str, regimes: Sequence[Regime], quality: str = "BLEU", asked: Asked = USUAL
+    folders: Sequence[Path],
+    lag: str,
+    regimes: Sequence[Regime],
+    quality: str = "BLEU",
+    asked: Asked = USUAL,
+    most_rtf: float | None = None,
 ) -> list[Choice]:
     """The best run of each regime.
 
     folders: of scored runs. Offline runs are left out, as are runs without this quality or without a lag.
     lag: a key of scores.json, in ms. quality: the key of another one.
     asked: the sentences of whole recordings, and the transcript, for the test.
+    most_rtf: runs with a higher real-time factor, or with none, are left out; None: all are compared.
 
     Raises SimulstError: there is no such quality; the lag is not among the scores, or not in ms; no run can be
         compared; the runs are of different data.
@@ -107,6 +113,11 @@ def choose(
     if lags[0].unit != "ms":
         raise SimulstError(f"--metric {lag}: a share, and a regime is in ms; choose another lag, such as LAAL.")
     check_same_data(scored)
+    if most_rtf is not None:
+        slow = [run for run in scored if (rtf := run.scores.get("RTF")) is None or rtf > most_rtf]
+        for run in slow:
+            logger.warning("%s: has an RTF above %g, or none; left out.", run.folder, most_rtf)
+        scored = [run for run in scored if run not in slow]
     if quality == "COMET" and len(models := {str(run.scores.get("COMET_model")) for run in scored}) > 1:
         raise SimulstError(
             f"{scored[0].folder} and others: have COMET by several models ({', '.join(sorted(models))}); score all "

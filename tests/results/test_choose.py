@@ -129,8 +129,8 @@ def test_other_qualities(sweep: list[Path], caplog: pytest.LogCaptureFixture) ->
     assert wrong.exit_code and "'TER' is no quality to compare runs by; choose from BLEU" in str(wrong.exception)
 
 
-def test_slow_and_beaten(tmp_path: Path) -> None:
-    """A configuration that is too slow is told, and one that a lower regime beats."""
+def test_slow_and_beaten(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    """A configuration that is too slow is told or left out, and one that a lower regime beats is told."""
     runs = [make(tmp_path / "a", 500, 1000), make(tmp_path / "b", 1000, 3000, 0.3)]
     (runs[1] / "scores.json").write_text(
         json.dumps({**scores(runs[1]), "RTF": 1.25, "BLEU_low": 3.04, "BLEU_high": 70})
@@ -139,6 +139,8 @@ def test_slow_and_beaten(tmp_path: Path) -> None:
     assert "RTF 1.250\n" in said and "it can't keep up with speech" in said
     assert "LA-2_500ms, of a lower regime, has as much BLEU at a smaller lag" in said
     assert "[3.0, 70.0] at" in said
+    cheap = choose(runs, "LAAL", BOTH, most_rtf=0.5)
+    assert [len(choice.runs) for choice in cheap] == [1, 0] and "an RTF above 0.5" in caplog.text
 
 
 def test_a_run_without_a_lag_is_left_out(sweep: list[Path], caplog: pytest.LogCaptureFixture) -> None:
