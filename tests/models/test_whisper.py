@@ -6,7 +6,6 @@ import math
 import subprocess
 import sys
 import threading
-from collections.abc import Callable
 from itertools import pairwise
 from pathlib import Path
 from types import SimpleNamespace
@@ -32,7 +31,7 @@ from simulst.models import check_languages
 from simulst.models.base import tells
 from simulst.models.whisper.features import log_mel
 from simulst.models.whisper.model import Whisper
-from simulst.models.whisper.network import Aligned, Encode, Generate, WhisperOptions
+from simulst.models.whisper.network import Align, Aligned, Encode, Generate, Tell, WhisperOptions
 from simulst.models.whisper.prompts import PREVIOUS_TOKENS
 from simulst.models.whisper.session import WhisperSession, warn_of_language
 from simulst.models.window import warn_of_full_context
@@ -123,13 +122,13 @@ def test_no_more_frames_than_needed(folder: Path, padding: float, silence: float
 def test_no_window_pays_for_what_all_need(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The states of silence and the filters are computed when the model is loaded."""
     loaded = Whisper(folder, WhisperOptions())
-    encode, seen = loaded._encode, []
+    encode, seen = loaded.encoded, []
 
     def counted(features: np.ndarray) -> np.ndarray:
         seen.append(features.shape)
         return encode(features)
 
-    monkeypatch.setattr(loaded, "_encode", counted)
+    monkeypatch.setattr(loaded, "encoded", counted)
     loaded.encode(noise(1))
     assert seen == [(1, 80, 300)], "one second, and two of padding"
 
@@ -137,7 +136,7 @@ def test_no_window_pays_for_what_all_need(folder: Path, monkeypatch: pytest.Monk
 def test_no_padding_at_all(folder: Path) -> None:
     model = load(folder, padding_seconds=0.0, silence_seconds=0.0)
     for samples in (0, 1, 100, 400):
-        assert model.generate(model.encode(noise(1)[:samples]), START, (), (), GREEDY, 3)
+        assert Generate(model, model.encode(noise(1)[:samples]), START, (), (), GREEDY, 3).answer()
 
 
 def test_states_are_never_taken_for_features(folder: Path) -> None:
@@ -161,7 +160,9 @@ def test_the_rest_is_silence(whisper: Whisper) -> None:
 @pytest.mark.parametrize("length", [0, 1, 8, 40])
 def test_beams(whisper: Whisper, stamping: Whisper, eos: int, beam: int, length: int) -> None:
     for model in (whisper, stamping):
-        hypotheses = model.generate(model.encode(sounds(3)), START, (), prefix_of(length), BeamSearch(beam), 30)
+        hypotheses = Generate(
+            model, model.encode(sounds(3)), START, (), prefix_of(length), BeamSearch(beam), 30
+        ).answer()
         assert 1 <= len(hypotheses) <= beam
         scores = [h.score for h in hypotheses]
         assert scores == sorted(scores, reverse=True)
@@ -177,7 +178,9 @@ def test_exactly_as_many_tokens_as_asked(endless: Whisper, previous: int, length
     encoded = endless.encode(sounds(3))
     for beam in (1, 3):
         for new in (1, 2, 7, 60):
-            beams = endless.generate(encoded, START, prefix_of(previous), prefix_of(length), BeamSearch(beam), new)
+            beams = Generate(
+                endless, encoded, START, prefix_of(previous), prefix_of(length), BeamSearch(beam), new
+            ).answer()
             assert {len(h.tokens) for h in beams} == {length + new}
             assert all(h.tokens[:length] == prefix_of(length) for h in beams)
 
@@ -191,11 +194,13 @@ def test_prompts_as_long_as_the_decoder(
     warn_of_full_context.cache_clear()
     length = POSITIONS - 4 - left
     encoded = endless.encode(sounds(3))
-    tokens = endless.generate(encoded, START, prefix_of(previous), prefix_of(length), BeamSearch(2), 100)[0].tokens
+    tokens = (
+        Generate(endless, encoded, START, prefix_of(previous), prefix_of(length), BeamSearch(2), 100).answer()[0].tokens
+    )
     assert tokens[:length] == prefix_of(length)
     assert max(left - 1, 0) <= len(tokens) - length <= max(left, 0)
     if left > 0:
-        assert len(endless.align(encoded, START, tokens, 300).begins) == len(tokens) + 1
+        assert len(Align(endless, encoded, START, tokens, 300).answer().begins) == len(tokens) + 1
     told = [record for record in caplog.records if "fills the 448 positions" in record.getMessage()]
     assert len(told) == (len(tokens) == length)
 
@@ -240,18 +245,18 @@ def test_streams_whose_calls_are_computed_at_once(folder: Path, monkeypatch: pyt
     model = Whisper(folder, WhisperOptions(compute_type="float32", threads=1), cores=2)
     how, both, together = Decoding(Chunk(1000), All(), AlignAtt(30), BeamSearch(2)), threading.Barrier(2), list[int]()
     alone = [run(model.session(Opening("es", "en")), how, noise(3, seed)) for seed in range(4)]
-    encode, numbers, inside = model.encode, itertools.count(), list[int]()
+    encode, numbers, inside = Encode.answer, itertools.count(), list[int]()
 
-    def encoded(samples: np.ndarray) -> Any:
+    def encoded(call: Encode) -> Any:
         inside.append(1)
         together.append(sum(inside))
         if next(numbers) < 2:
             both.wait(100)  # an error if calls took turns
-        found = encode(samples)
+        found = encode(call)
         inside.append(-1)
         return found
 
-    monkeypatch.setattr(model, "encode", encoded)
+    monkeypatch.setattr(Encode, "answer", encoded)
     driver, streams = Driver(), [Stream(model.session(Opening("es", "en")), how) for _ in alone]
     for seed, stream in enumerate(streams):
         driver.push(stream, noise(3, seed), finished=True)
@@ -294,11 +299,11 @@ def test_python_exits_while_a_thread_computes(computes: str, folder: Path) -> No
         "from simulst.streams.driver import DriverThread\n"
         f"model = Whisper(Path({str(folder)!r}), WhisperOptions(compute_type='float32', threads=1), cores=2)\n"
         "begun = threading.Event()\n"
-        "audio = ctranslate2.StorageView.from_array(numpy.zeros((1, model._model.n_mels, 3000), numpy.float32))\n"
+        "audio = ctranslate2.StorageView.from_array(numpy.zeros((1, model.library.n_mels, 3000), numpy.float32))\n"
         "class Call:\n"
         "    def answer(self):\n"
         "        begun.set()\n"
-        "        model._model.encode(audio, to_cpu=True)\n"
+        "        model.library.encode(audio, to_cpu=True)\n"
         "call = Call()\n"
         f"{computes}"
         "begun.wait()\n"
@@ -309,7 +314,7 @@ def test_python_exits_while_a_thread_computes(computes: str, folder: Path) -> No
 @pytest.mark.parametrize(("threads", "cores", "at_once"), [(0, 4, 1), (4, 4, 1), (3, 4, 1), (2, 4, 2), (1, 4, 4)])
 def test_how_many_calls_are_computed_at_once(folder: Path, threads: int, cores: int, at_once: int) -> None:
     model = Whisper(folder, WhisperOptions(compute_type="float32", threads=threads), cores)
-    assert model._model.num_workers == at_once and (model.turn is None) == (at_once == 1)
+    assert model.library.num_workers == at_once and (model.turn is None) == (at_once == 1)
 
 
 def test_begins_are_ctranslate2s(folder: Path, whisper: Whisper) -> None:
@@ -320,7 +325,7 @@ def test_begins_are_ctranslate2s(folder: Path, whisper: Whisper) -> None:
     model = ctranslate2.models.Whisper(str(folder), compute_type="float32", intra_threads=1)
     pairs = model.align(encoded, start, [list(tokens)], 500)[0].alignments
     begins = [min(frame for token, frame in pairs if token == i) for i in range(len(tokens) + 1)]
-    assert whisper.align(encoded, START, tokens, 500).begins == begins
+    assert Align(whisper, encoded, START, tokens, 500).answer().begins == begins
 
 
 def test_text(folder: Path, whisper: Whisper) -> None:
@@ -373,13 +378,11 @@ def test_hardly_any_audio(whisper: Whisper, audio: np.ndarray, commit: Commit) -
 def test_loops_are_searched_again(whisper: Whisper, monkeypatch: pytest.MonkeyPatch) -> None:
     asked = []
 
-    def generate(
-        encoded: Any, start: Tokens, previous: Tokens, prefix: Tokens, options: BeamSearch, max_new: int
-    ) -> Beam:
-        asked.append(options.no_repeat_ngram)
-        return [Hypothesis((1, 2, 3) if options.no_repeat_ngram == 3 else (7, 8, 7, 8, 7, 8))]
+    def generate(call: Generate) -> Beam:
+        asked.append(call.options.no_repeat_ngram)
+        return [Hypothesis((1, 2, 3) if call.options.no_repeat_ngram == 3 else (7, 8, 7, 8, 7, 8))]
 
-    monkeypatch.setattr(whisper, "generate", generate)
+    monkeypatch.setattr(Generate, "answer", generate)
     session = whisper.session(Opening("es", "es"))
     session.extend(noise(1))
     assert run_alone(session.search((), GREEDY, None)).best == (1, 2, 3)
@@ -395,11 +398,11 @@ def test_speech_in_another_language_is_told(
     """Once in a stream, after 3 s; the streams of a sweep share it. It costs the stream nothing."""
     asked: list[float] = []
 
-    def languages(encoded: Any, seconds: float) -> dict[str, float]:
-        asked.append(seconds)
+    def languages(call: Tell) -> dict[str, float]:
+        asked.append(call.seconds)
         return {"es": 0.9, "en": 0.01, "fr": 0.004}
 
-    monkeypatch.setattr(whisper, "languages", languages)
+    monkeypatch.setattr(Tell, "answer", languages)
     monkeypatch.setattr("simulst.models.whisper.session.warn_of_language", warn_of_language.__wrapped__)
     monkeypatch.setattr(whisper, "_start_tokens", lambda source, target: START)
     memo = Memo()
@@ -418,7 +421,7 @@ def test_speech_in_another_language_is_told(
 def test_a_language_that_may_be_is_not_doubted(
     whisper: Whisper, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture, p: float, told: bool
 ) -> None:
-    monkeypatch.setattr(whisper, "languages", lambda encoded, seconds: {"ja": 0.8, "es": p})
+    monkeypatch.setattr(Tell, "answer", lambda call: {"ja": 0.8, "es": p})
     monkeypatch.setattr("simulst.models.whisper.session.warn_of_language", warn_of_language.__wrapped__)
     open_stream(whisper, Decoding(Chunk(1000), All()), "es", "en").push(noise(3), finished=True)
     assert any("sounds like 'ja'" in message for message in caplog.messages) is told
@@ -426,7 +429,7 @@ def test_a_language_that_may_be_is_not_doubted(
 
 def test_a_model_that_can_not_tell_languages_is_not_asked(whisper: Whisper) -> None:
     """To CTranslate2, a vocabulary of this size is that of English alone."""
-    assert whisper.languages(whisper.encode(noise(3)), 3.0) == {}
+    assert Tell(whisper, whisper.encode(noise(3)), 3.0).answer() == {}
 
 
 @pytest.mark.parametrize("seconds", [0.5, 40.0])
@@ -440,7 +443,7 @@ def test_words_have_times_within_the_audio(endless: Whisper, seconds: float) -> 
 
 def test_the_language_of_audio(whisper: Whisper, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Of 30 s at most. A model of English alone can't tell it, which its files say, too."""
-    monkeypatch.setattr(whisper, "languages", lambda encoded, seconds: {"es": seconds})
+    monkeypatch.setattr(Tell, "answer", lambda call: {"es": call.seconds})
     assert tells(whisper)(noise(40)) == {"es": 30.0}
     check_languages(folder, {}, "auto", "en")
     count = len(json.loads((folder / "vocabulary.json").read_text()))
@@ -481,17 +484,17 @@ def test_texts_in_the_language_spoken(
     """Another hypothesis is taken; if none is a translation, those for English speech are asked for."""
     asked = []
 
-    def generate(encoded: Any, start: Tokens, *_: Any) -> Beam:
-        asked.append(start)
-        return [Hypothesis(tokens) for tokens in (found if start == START else in_english or [])]
+    def generate(call: Generate) -> Beam:
+        asked.append(call.start)
+        return [Hypothesis(tokens) for tokens in (found if call.start == START else in_english or [])]
 
-    def align(encoded: Any, start: Tokens, tokens: Tokens, frames: int) -> Aligned:
-        assert start in (START, TRANSCRIPTION)
-        copy = tokens not in translations
-        return Aligned([], -3.0 * len(tokens) - (0 if start == START else 0.19 if copy else 0.21) * len(tokens))
+    def align(call: Align) -> Aligned:
+        assert call.start in (START, TRANSCRIPTION)
+        size, copy = len(call.tokens), call.tokens not in translations
+        return Aligned([], -3.0 * size - (0 if call.start == START else 0.19 if copy else 0.21) * size)
 
-    monkeypatch.setattr(whisper, "generate", generate)
-    monkeypatch.setattr(whisper, "align", align)
+    monkeypatch.setattr(Generate, "answer", generate)
+    monkeypatch.setattr(Align, "answer", align)
     session = whisper.session(Opening("es", "en"))
     session.extend(noise(1))
     assert [h.tokens for h in run_alone(session.search((), BeamSearch(3), None)).beam] == expected
@@ -500,8 +503,8 @@ def test_texts_in_the_language_spoken(
 
 def test_texts_that_say_nothing_new_are_no_translations(whisper: Whisper, monkeypatch: pytest.MonkeyPatch) -> None:
     beams = {START: [A, A[:4]], ENGLISH: [A[:4]]}
-    monkeypatch.setattr(whisper, "generate", lambda *given: [Hypothesis(tokens) for tokens in beams[given[1]]])
-    monkeypatch.setattr(whisper, "align", lambda *given: Aligned([], float(given[1] == START and given[2] != A)))
+    monkeypatch.setattr(Generate, "answer", lambda call: [Hypothesis(tokens) for tokens in beams[call.start]])
+    monkeypatch.setattr(Align, "answer", lambda call: Aligned([], float(call.start == START and call.tokens != A)))
     session = whisper.session(Opening("es", "en"))
     session.extend(noise(1))
     assert [h.tokens for h in run_alone(session.search(A[:4], BeamSearch(2), None)).beam] == beams[START]
@@ -510,11 +513,11 @@ def test_texts_that_say_nothing_new_are_no_translations(whisper: Whisper, monkey
 def test_texts_after_one_in_the_language_spoken(whisper: Whisper, monkeypatch: pytest.MonkeyPatch) -> None:
     """Nothing else is asked for: each step would take twice the time, and in vain."""
     monkeypatch.setattr(
-        whisper,
-        "generate",
-        lambda *given: [Hypothesis(A), Hypothesis(B)] if given[1] == START else pytest.fail("asked"),
+        Generate,
+        "answer",
+        lambda call: [Hypothesis(A), Hypothesis(B)] if call.start == START else pytest.fail("asked"),
     )
-    monkeypatch.setattr(whisper, "align", lambda *given: Aligned([], 9.0 * (given[1] == START and given[2] == B)))
+    monkeypatch.setattr(Align, "answer", lambda call: Aligned([], 9.0 * (call.start == START and call.tokens == B)))
     session = whisper.session(Opening("es", "en"))
     session.extend(noise(1))
     assert [h.tokens for h in run_alone(session.search(A[:4], BeamSearch(2), None)).beam] == [A, B]
@@ -534,8 +537,8 @@ def test_other_texts_are_not_checked(
     folder: Path, monkeypatch: pytest.MonkeyPatch, pair: tuple[str, str], options: dict[str, bool]
 ) -> None:
     model = load(folder, **options)
-    monkeypatch.setattr(model, "generate", lambda *_: [Hypothesis(A)])
-    monkeypatch.setattr(model, "align", lambda *_: pytest.fail("it was checked"))
+    monkeypatch.setattr(Generate, "answer", lambda call: [Hypothesis(A)])
+    monkeypatch.setattr(Align, "answer", lambda call: pytest.fail("it was checked"))
     session = model.session(Opening(*pair))
     session.extend(noise(1))
     assert run_alone(session.search((), GREEDY, None)).best == A
@@ -550,8 +553,7 @@ def run(session: WhisperSession, how: Decoding, audio: np.ndarray) -> Stream:
 def test_sharing_changes_nothing_but_time(
     whisper: Whisper, clock: SimpleNamespace, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(whisper, "encode", slowed(clock, whisper.encode, 0.2))
-    monkeypatch.setattr(whisper, "generate", slowed(clock, whisper.generate, 0.05))
+    slow_down(clock, monkeypatch)
     decodings = [
         Decoding(Chunk(ms), commit, search=BeamSearch(2))
         for ms in (500, 1000)
@@ -570,12 +572,15 @@ def test_sharing_changes_nothing_but_time(
     assert spent == 0  # the last one did nothing itself
 
 
-def slowed(clock: SimpleNamespace, function: Callable[..., Any], seconds: float) -> Callable[..., Any]:
-    def slow(*args: Any) -> Any:
-        clock.sleep(seconds)
-        return function(*args)
+def slow_down(clock: SimpleNamespace, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Encoding a window takes 0.2 s, and a search 0.05 s."""
+    for kind, seconds in ((Encode, 0.2), (Generate, 0.05)):
 
-    return slow
+        def slow(call: Any, answer: Any = kind.answer, seconds: float = seconds) -> Any:
+            clock.sleep(seconds)
+            return answer(call)
+
+        monkeypatch.setattr(kind, "answer", slow)
 
 
 # Audio that is longer than the window
@@ -584,8 +589,7 @@ def slowed(clock: SimpleNamespace, function: Callable[..., Any], seconds: float)
 def test_a_long_stream_alone_is_charged_what_it_took(
     endless: Whisper, clock: SimpleNamespace, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(endless, "encode", slowed(clock, endless.encode, 0.2))
-    monkeypatch.setattr(endless, "generate", slowed(clock, endless.generate, 0.05))
+    slow_down(clock, monkeypatch)
     stream = Stream(
         endless.session(Opening("es", "en")), Decoding(Offline(), All(), search=BeamSearch(1, max_tokens_per_second=1))
     )
@@ -633,7 +637,7 @@ def test_slide(endless: Whisper) -> None:
     assert session.is_full()
     best = run_alone(session.search((), BeamSearch(2), opened(MaxTokens(60)))).best
     spoken = session.spoken(best)
-    ends = [begin * 0.02 for begin in endless.align(endless.encode(audio), START, best, 3000).begins[1:]]
+    ends = [begin * 0.02 for begin in Align(endless, endless.encode(audio), START, best, 3000).answer().begins[1:]]
     assert spoken == best[: sum(end <= 29 for end in ends)] and 0 < len(spoken) < 60
     session.slide(spoken)
     assert not session.is_full() and session.length == 30 * RATE
@@ -662,7 +666,7 @@ def test_a_third_of_the_window_stays(
 ) -> None:
     session, audio = endless.session(Opening("es", "en")), sounds(30)
     session.extend(audio)
-    monkeypatch.setattr(endless, "align", lambda *_: Aligned([0, *(end / 0.02 for end in ends)], 0.0))
+    monkeypatch.setattr(Align, "answer", lambda call: Aligned([0, *(end / 0.02 for end in ends)], 0.0))
     monkeypatch.setattr(endless, "begins_word", lambda token: True)
     session.slide(prefix_of(6))
     assert session.limit() / RATE - 30 == pytest.approx(cut)
@@ -675,7 +679,7 @@ def test_a_window_is_cut_between_characters_of_languages_without_spaces(
 ) -> None:
     ends = [0, *(end / 0.02 for end in (5, 10, 15, 19, 25, 29))]
     texts = ["", "你", "你好", "你好世", "你好世" + CUT, "你好世界", "你好世界我"]
-    monkeypatch.setattr(endless, "align", lambda *_: Aligned(ends, 0.0))
+    monkeypatch.setattr(Align, "answer", lambda call: Aligned(ends, 0.0))
     monkeypatch.setattr(endless, "begins_word", lambda token: False)
     monkeypatch.setattr(endless, "text", lambda tokens: texts[len(tokens)])
     for target, cut in (("en", 29), ("zh", 15)):  # the fourth token ends within a character
@@ -708,9 +712,9 @@ def test_all_text_leaves_with_its_audio(
 ) -> None:
     session = whisper.session(Opening("es", "en"))
     session.extend(noise(8))
-    monkeypatch.setattr(whisper, "align", lambda *_: Aligned([0, 0, 0, end / 0.02], 0.0))
+    monkeypatch.setattr(Align, "answer", lambda call: Aligned([0, 0, 0, end / 0.02], 0.0))
     shown = []
-    monkeypatch.setattr(whisper, "generate", lambda *given: shown.append(given[2]) or [Hypothesis(given[3])])
+    monkeypatch.setattr(Generate, "answer", lambda call: shown.append(call.previous) or [Hypothesis(call.prefix)])
     session.restart(prefix_of(3), 2 * RATE)
     assert session.evicted == 3 and session.limit() == (30 + cut) * RATE
     assert run_alone(session.search(prefix_of(3), BeamSearch(2), None)).best[:3] == prefix_of(3)
@@ -729,13 +733,13 @@ def test_slide_without_a_word(whisper: Whisper, caplog: pytest.LogCaptureFixture
 
 
 def test_previous_text_is_what_has_left(endless: Whisper, monkeypatch: pytest.MonkeyPatch) -> None:
-    generate, seen = endless.generate, []
+    generate, seen = Generate.answer, []
 
-    def spy(encoded: Any, start: Tokens, previous: Tokens, prefix: Tokens, options: BeamSearch, max_new: int) -> Beam:
-        seen.append((previous, prefix))
-        return generate(encoded, start, previous, prefix, options, max_new)
+    def spy(call: Generate) -> Beam:
+        seen.append((call.previous, call.prefix))
+        return generate(call)
 
-    monkeypatch.setattr(endless, "generate", spy)
+    monkeypatch.setattr(Generate, "answer", spy)
     options = BeamSearch(1, max_tokens_per_second=5)
     stream = run(endless.session(Opening("es", "en")), Decoding(Chunk(10000), Hold(3), search=options), sounds(95))
     lengths = [len(previous) for previous, _ in seen]
@@ -780,7 +784,7 @@ def test_contrast_ends_before_the_first_token_that_the_newer_audio_leaves_as_uns
     session.extend(audio[32000:])
     best = run_alone(session.search(prefix, options, None)).best
     now, before = (
-        endless._model.align(endless.encode(heard), list(START[:-1]), [list(best)], heard.size // 160)[0]
+        endless.library.align(endless.encode(heard), list(START[:-1]), [list(best)], heard.size // 160)[0]
         for heard in (audio, audio[:32000])
     )
     changes = np.abs(np.log(now.text_token_probs) - np.log(before.text_token_probs))
@@ -793,18 +797,18 @@ def test_contrast_ends_before_the_first_token_that_the_newer_audio_leaves_as_uns
 def begins_of(model: Whisper, audio: np.ndarray, tokens: Tokens) -> list[int]:
     """The frame of each token by the definition: the first that CTranslate2 pairs with it."""
     encoded = model.encode(audio)
-    pairs = model._model.align(encoded, list(START[:-1]), [list(tokens)], audio.size // 160)[0].alignments
+    pairs = model.library.align(encoded, list(START[:-1]), [list(tokens)], audio.size // 160)[0].alignments
     return [min(frame for token, frame in pairs if token == number) for number in range(len(tokens))]
 
 
 def test_align_att_aligns_once_a_step_and_only_what_is_new(whisper: Whisper, monkeypatch: pytest.MonkeyPatch) -> None:
-    align, aligned = whisper.align, []
+    align, aligned = Align.answer, []
 
-    def spy(encoded: Any, start: Tokens, tokens: Tokens, frames: int) -> Aligned:
-        aligned.append(tokens)
-        return align(encoded, start, tokens, frames)
+    def spy(call: Align) -> Aligned:
+        aligned.append(call.tokens)
+        return align(call)
 
-    monkeypatch.setattr(whisper, "align", spy)
+    monkeypatch.setattr(Align, "answer", spy)
     session = whisper.session(Opening("es", "es"))
     session.extend(sounds(3))
     best = run_alone(session.search((), BeamSearch(2), opened(MaxTokens(9)))).best
@@ -823,13 +827,13 @@ def test_align_att_aligns_once_a_step_and_only_what_is_new(whisper: Whisper, mon
 
 def test_no_text_of_a_window_is_aligned_twice(endless: Whisper, monkeypatch: pytest.MonkeyPatch) -> None:
     """Neither by the check of its language and by AlignAtt, nor by both of two equal searches."""
-    align, aligned = endless.align, []
+    align, aligned = Align.answer, []
 
-    def spy(encoded: Any, start: Tokens, tokens: Tokens, frames: int) -> Aligned:
-        aligned.append((start, tokens))
-        return align(encoded, start, tokens, frames)
+    def spy(call: Align) -> Aligned:
+        aligned.append((call.start, call.tokens))
+        return align(call)
 
-    monkeypatch.setattr(endless, "align", spy)
+    monkeypatch.setattr(Align, "answer", spy)
     session = endless.session(Opening("es", "en"))
     stop = AnyOf((MaxTokens(9), AlignAtt(10))).open(context_in(session))
     session.extend(sounds(3))

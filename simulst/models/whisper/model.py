@@ -6,7 +6,7 @@ import numpy as np
 
 from simulst.audio.units import SAMPLE_RATE
 from simulst.hypotheses import Tokens
-from simulst.models.whisper.network import WINDOW_SECONDS, Network
+from simulst.models.whisper.network import WINDOW_SECONDS, Network, Tell
 from simulst.models.whisper.session import WhisperSession
 from simulst.opening import Opening
 
@@ -30,7 +30,7 @@ class Whisper(Network):
         """
         source, target = opening.languages
         start, transcription, others = self._start_tokens(source, target), self._start_tokens(source, source), None
-        if self._options.check_language and start[2:] != transcription[2:]:
+        if self.options.check_language and start[2:] != transcription[2:]:
             others = (transcription, (start[0], self.special("<|en|>"), *start[2:]))
         return WhisperSession(self, opening, start, others)
 
@@ -42,7 +42,7 @@ class Whisper(Network):
     def spoken_languages(self, samples: np.ndarray) -> dict[str, float]:
         """How probable each language is in the first 30 s of audio, (n,) float32; empty: it knows English alone."""
         window = samples[: WINDOW_SECONDS * SAMPLE_RATE]
-        return self.languages(self.encode(window), window.size / SAMPLE_RATE)
+        return Tell(self, self.encode(window), window.size / SAMPLE_RATE).answer()
 
     def _start_tokens(self, source: str, target: str) -> Tokens:
         prompt = self._languages.prompt(source, target)

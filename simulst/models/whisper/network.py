@@ -75,7 +75,7 @@ class Network:
         import ctranslate2
         from tokenizers import Tokenizer
 
-        self.path, self._options = path, options
+        self.path, self.options = path, options
         for name in FILES:
             if not (path / name).is_file() and not (name == VOCABULARY and (path / VOCABULARY_LINES).is_file()):
                 raise SimulstError(f"{path}: the file {name} is missing; fetch the model again.")
@@ -86,15 +86,14 @@ class Network:
         except Exception as error:  # the library has no class of its own for it
             raise SimulstError(f"{path}: tokenizer.json is broken ({error}); fetch the model again.") from error
         self._languages = Languages(path, vocabulary, self._config.lang_ids, options.other_targets)
-        self._previous = self.special("<|startofprev|>")
-        self._eos = self.special("<|endoftext|>")
+        self.eos = self.special("<|endoftext|>")
         for token in ("<|startoftranscript|>", "<|endoftext|>"):
             if vocabulary[self.special(token) : self.special(token) + 1] != [token]:
                 raise SimulstError(f"{path}: its vocabulary and tokenizer.json do not fit; fetch the model again.")
         threads = options.threads or cores
         at_once = (cores or available_cores()) // threads if threads and options.device == "cpu" else 1
         try:
-            self._model = ctranslate2.models.Whisper(
+            self.library = ctranslate2.models.Whisper(
                 str(path),
                 device=options.device,
                 compute_type=options.compute_type,
@@ -109,114 +108,23 @@ class Network:
             weakref.finalize(self, self.turn.end)
         self._config.check(path)
         # Here, not at the first window: no utterance is charged for it.
-        self._bands = MelBands(mel_filters(self._model.n_mels, FFT, SAMPLE_RATE))
+        self.bands = MelBands(mel_filters(self.library.n_mels, FFT, SAMPLE_RATE))
         frames = WINDOW_SECONDS * SAMPLE_RATE // FRAME
-        self._silence = self._encode(np.full((1, self._model.n_mels, frames), SILENCE, np.float32))
+        self.silence = self.encoded(np.full((1, self.library.n_mels, frames), SILENCE, np.float32))
 
     def encode(self, samples: np.ndarray) -> Any:
         """Encode a window of audio, (n,) float32 → encoder output, a CTranslate2 StorageView (1, states, width)."""
-        return self.encode_together([samples])[0]
+        return Encode(self, samples).answer()
 
-    def encode_together(self, windows: Sequence[np.ndarray]) -> list[Any]:
-        """As `encode`, for windows with equally many `frames`."""
-        import ctranslate2
-
-        frames = self.frames(windows[0].size)
-        encoded = self._encode(np.stack([log_mel(samples, frames, self._bands) for samples in windows]))
-        begin = encoded.shape[1]
-        # If there are as many states as mels, CTranslate2 takes the array for features.
-        end = max(begin + round(self._options.silence_seconds / STATE_SECONDS), self._model.n_mels + 1)
-        silence = self._silence[:, begin:end]
-        each = [np.concatenate([states[None], silence], axis=1) for states in encoded]
-        return [ctranslate2.StorageView.from_array(states) for states in each]
-
-    def _encode(self, features: np.ndarray) -> np.ndarray:
+    def encoded(self, features: np.ndarray) -> np.ndarray:
         """(n, mels, frames) → (n, states, width)."""
         import ctranslate2
 
-        return np.array(self._model.encode(ctranslate2.StorageView.from_array(features), to_cpu=True))
-
-    def generate(
-        self, encoded: Any, start: Tokens, previous: Tokens, prefix: Tokens, options: BeamSearch, max_new: int
-    ) -> Beam:
-        """Beam search after the forced `prefix`, given the text `previous` to the window; tokens include the prefix.
-
-        start: the tokens that name languages and task.
-        """
-        return self.generate_together([Generate(self, encoded, start, previous, prefix, options, max_new)])[0]
-
-    def generate_together(self, asked: Sequence[Generate]) -> list[Beam]:
-        """As `generate`, for searches whose `together` is equal.
-
-        CTranslate2 has one bound of the length for all. A text that reaches the bound of its own is searched again by
-        itself.
-        """
-        begins = [self.begin(one.start, one.previous, one.prefix, one.max_new) for one in asked]
-        if begins[0].max_new < 1:  # then there is only one
-            warn_of_full_context(self.path, POSITIONS)
-            return [[Hypothesis(asked[0].prefix)]]
-        lengths = [len(one.prefix) + begin.max_new for one, begin in zip(asked, begins, strict=True)]
-        options, length, before = asked[0].options, max(lengths), len(begins[0].context) + len(asked[0].start) - 1
-        results = self._model.generate(
-            _joined([one.encoded for one in asked]),
-            [[*begin.context, *one.start, *one.prefix] for one, begin in zip(asked, begins, strict=True)],
-            beam_size=options.beam,
-            num_hypotheses=options.beam,
-            length_penalty=options.length_penalty,
-            no_repeat_ngram_size=options.no_repeat_ngram,
-            # CTranslate2 stops at min(max_length / 2, max_length - what is before <|notimestamps|>) tokens, the prefix
-            # among them.
-            max_length=length + max(length, before),
-            return_scores=True,
-            # With suppress_blank, the first token can be neither a space nor <eos>. After a prefix, this would force
-            # the model to add a token at every step.
-            suppress_blank=not (asked[0].prefix or begins[0].context),
-        )
-        beams = []
-        for one, result, most in zip(asked, results, lengths, strict=True):
-            if reaches(most, length, map(len, result.sequences_ids)):
-                beams.append(one.answer())
-                continue
-            found = zip(result.sequences_ids, result.scores, strict=True)
-            beams.append([Hypothesis(self._plain(ids), score) for ids, score in found])
-        return beams
-
-    def begin(self, start: Tokens, previous: Tokens, prefix: Tokens, max_new: int) -> Begin:
-        """What stands before `start` in a prompt. If there are too few positions, previous text is cut first."""
-        room = self.room(start, prefix, max_new)
-        previous = previous[-room:] if room > 0 else ()
-        context = (self._previous, *previous) if previous else ()
-        # One position is for the <eos> that `align` adds.
-        return Begin(context, min(max_new, POSITIONS - 1 - len(context) - len(start) - len(prefix)))
+        return np.array(self.library.encode(ctranslate2.StorageView.from_array(features), to_cpu=True))
 
     def room(self, start: Tokens, prefix: Tokens, max_new: int) -> int:
         """For how many tokens of previous text a prompt has positions; it may be negative."""
         return POSITIONS - 2 - len(start) - len(prefix) - min(max_new, POSITIONS // 2)
-
-    def align(self, encoded: Any, start: Tokens, tokens: Tokens, frames: int) -> Aligned:
-        """Where each token begins, by the decoder's attention, and how probable it is.
-
-        start: the tokens that name languages and task. frames: how many frames of log_mel (10 ms) are audio.
-        """
-        if not tokens:
-            return Aligned([0], 0.0)
-        [found] = self._model.align(encoded, list(start[:-1]), [list(tokens)], frames)
-        begins = [0] * (len(tokens) + 1)
-        for token, frame in reversed(found.alignments):
-            begins[token] = frame
-        each = np.log(np.maximum(found.text_token_probs, LEAST_P))
-        return Aligned(begins, float(each.sum()), tuple(each.tolist()))
-
-    def languages(self, encoded: Any, seconds: float) -> dict[str, float]:
-        """How probable each language is in the first `seconds` of a window; empty: it knows English alone."""
-        import ctranslate2
-
-        if not self._model.is_multilingual:
-            return {}
-        # Not the silence that fills the window: reading it would take as long as encoding the speech.
-        states = np.array(encoded)[:, : max(round((seconds + 1) / STATE_SECONDS), self._model.n_mels + 1)]
-        [found] = self._model.detect_language(ctranslate2.StorageView.from_array(states))
-        return {code_of(token.strip("<|>")): p for token, p in reversed(found)}
 
     def text(self, tokens: Tokens) -> str:
         """Plain text. An incomplete character at the end becomes U+FFFD."""
@@ -231,13 +139,9 @@ class Network:
         """Whether a token starts with a space."""
         return self.text((token,)).startswith(" ")
 
-    def _plain(self, ids: list[int]) -> Tokens:
-        # Text never contains special tokens (<eos> and all after it in the vocabulary).
-        return tuple(token for token in ids if token < self._eos)
-
     def frames(self, samples: int) -> int:
         """Of log_mel, for a window of so many samples."""
-        seconds = min(samples / SAMPLE_RATE + self._options.padding_seconds, WINDOW_SECONDS)
+        seconds = min(samples / SAMPLE_RATE + self.options.padding_seconds, WINDOW_SECONDS)
         return 2 * max(1, math.ceil(seconds * SAMPLE_RATE / FRAME / 2))  # the encoder halves it
 
     def special(self, token: str) -> int:
@@ -280,15 +184,12 @@ class _InTurn(Threaded):
 
 
 @dataclass(frozen=True)
-class Encode(_InTurn, Batchable):
-    """A call: the encoder's output for a window of audio, (n,) float32. See `Whisper.encode`."""
+class Encode(Batchable, _InTurn):
+    """A call: the encoder's output for a window of audio, (n,) float32. Those of equally many frames share a batch."""
 
     samples: np.ndarray
 
     most = MOST_WINDOWS
-
-    def answer(self) -> Any:
-        return self.model.encode(self.samples)
 
     @property
     def together(self) -> Hashable:
@@ -296,12 +197,27 @@ class Encode(_InTurn, Batchable):
 
     @classmethod
     def answer_together(cls, calls: Sequence[Encode]) -> list[Any]:
-        return calls[0].model.encode_together([call.samples for call in calls])
+        import ctranslate2
+
+        model = calls[0].model
+        frames = model.frames(calls[0].samples.size)
+        encoded = model.encoded(np.stack([log_mel(call.samples, frames, model.bands) for call in calls]))
+        begin = encoded.shape[1]
+        # If there are as many states as mels, CTranslate2 takes the array for features.
+        end = max(begin + round(model.options.silence_seconds / STATE_SECONDS), model.library.n_mels + 1)
+        silence = model.silence[:, begin:end]
+        each = [np.concatenate([states[None], silence], axis=1) for states in encoded]
+        return [ctranslate2.StorageView.from_array(states) for states in each]
 
 
 @dataclass(frozen=True)
-class Generate(_InTurn, Batchable):
-    """A call: CTranslate2's own search. See `Whisper.generate`."""
+class Generate(Batchable, _InTurn):
+    """A call: CTranslate2's beam search after the forced `prefix`, given the text `previous` to the window.
+
+    encoded: see `Network.encode`. start: the tokens that name languages and task.
+    max_new: how many tokens may be added.
+    The answer: a beam, whose tokens include the prefix.
+    """
 
     encoded: Any
     start: Tokens
@@ -312,29 +228,69 @@ class Generate(_InTurn, Batchable):
 
     most = MOST_WINDOWS
 
-    def answer(self) -> Beam:
-        return self.model.generate(self.encoded, self.start, self.previous, self.prefix, self.options, self.max_new)
-
     @property
     def together(self) -> Hashable:
         """In CTranslate2's batches, <|startoftranscript|> and <|notimestamps|> have equal places."""
-        begin = self.model.begin(self.start, self.previous, self.prefix, self.max_new)
+        begin = self.begin
         if begin.max_new < LEAST_NEW:
             return None
         same = alike(self.options, self.prefix, len(self.prefix) + begin.max_new)
         return self.model, tuple(self.encoded.shape), len(begin.context), len(self.start), same
 
+    @property
+    def begin(self) -> Begin:
+        """If there are too few positions, previous text is cut first."""
+        room = self.model.room(self.start, self.prefix, self.max_new)
+        previous = self.previous[-room:] if room > 0 else ()
+        context = (self.model.special("<|startofprev|>"), *previous) if previous else ()
+        # One position is for the <eos> that `align` adds.
+        least = POSITIONS - 1 - len(context) - len(self.start) - len(self.prefix)
+        return Begin(context, min(self.max_new, least))
+
     @classmethod
     def answer_together(cls, calls: Sequence[Generate]) -> list[Beam]:
-        return calls[0].model.generate_together(calls)
+        """CTranslate2 has one bound of the length for all. A text that reaches its own is searched again by itself."""
+        model, begins = calls[0].model, [call.begin for call in calls]
+        if begins[0].max_new < 1:  # then there is only one
+            warn_of_full_context(model.path, POSITIONS)
+            return [[Hypothesis(calls[0].prefix)]]
+        lengths = [len(call.prefix) + begin.max_new for call, begin in zip(calls, begins, strict=True)]
+        options, length, before = calls[0].options, max(lengths), len(begins[0].context) + len(calls[0].start) - 1
+        results = model.library.generate(
+            _joined([call.encoded for call in calls]),
+            [[*begin.context, *call.start, *call.prefix] for call, begin in zip(calls, begins, strict=True)],
+            beam_size=options.beam,
+            num_hypotheses=options.beam,
+            length_penalty=options.length_penalty,
+            no_repeat_ngram_size=options.no_repeat_ngram,
+            # CTranslate2 stops at min(max_length / 2, max_length - what is before <|notimestamps|>) tokens, the prefix
+            # among them.
+            max_length=length + max(length, before),
+            return_scores=True,
+            # With suppress_blank, the first token can be neither a space nor <eos>. After a prefix, this would force
+            # the model to add a token at every step.
+            suppress_blank=not (calls[0].prefix or begins[0].context),
+        )
+        beams = []
+        for call, result, most in zip(calls, results, lengths, strict=True):
+            if reaches(most, length, map(len, result.sequences_ids)):
+                beams.append(call.answer())
+                continue
+            found = zip(result.sequences_ids, result.scores, strict=True)
+            # Text never contains special tokens (<eos> and all after it in the vocabulary).
+            beams.append([Hypothesis(tuple(t for t in ids if t < model.eos), score) for ids, score in found])
+        return beams
 
 
 @dataclass(frozen=True)
 class Align(_InTurn):
-    """A call: when the tokens of a text were spoken. See `Whisper.align`.
+    """A call: where each token of a text begins, by the decoder's attention, and how probable it is.
 
     It shares no batch: CTranslate2 would take the padding of shorter texts for tokens, and on a processor a batch takes
     up to twice the time of its texts one by one.
+
+    encoded: see `Network.encode`. start: the tokens that name languages and task.
+    frames: how many frames of log_mel (10 ms) are audio.
     """
 
     encoded: Any
@@ -343,18 +299,33 @@ class Align(_InTurn):
     frames: int
 
     def answer(self) -> Aligned:
-        return self.model.align(self.encoded, self.start, self.tokens, self.frames)
+        if not self.tokens:
+            return Aligned([0], 0.0)
+        [found] = self.model.library.align(self.encoded, list(self.start[:-1]), [list(self.tokens)], self.frames)
+        begins = [0] * (len(self.tokens) + 1)
+        for token, frame in reversed(found.alignments):
+            begins[token] = frame
+        each = np.log(np.maximum(found.text_token_probs, LEAST_P))
+        return Aligned(begins, float(each.sum()), tuple(each.tolist()))
 
 
 @dataclass(frozen=True)
 class Tell(_InTurn):
-    """A call: which language is spoken. See `Whisper.languages`."""
+    """A call: how probable each language is in the first `seconds` of a window; empty: it knows English alone."""
 
     encoded: Any
     seconds: float
 
     def answer(self) -> dict[str, float]:
-        return self.model.languages(self.encoded, self.seconds)
+        import ctranslate2
+
+        library = self.model.library
+        if not library.is_multilingual:
+            return {}
+        # Not the silence that fills the window: reading it would take as long as encoding the speech.
+        states = np.array(self.encoded)[:, : max(round((self.seconds + 1) / STATE_SECONDS), library.n_mels + 1)]
+        [found] = library.detect_language(ctranslate2.StorageView.from_array(states))
+        return {code_of(token.strip("<|>")): p for token, p in reversed(found)}
 
 
 def _joined(encoded: Sequence[Any]) -> Any:

@@ -17,6 +17,7 @@ from simulst.meter import Memo, Meter
 from simulst.models import load_model
 from simulst.models.espnet.model import ESPnet
 from simulst.models.whisper.model import Whisper
+from simulst.models.whisper.network import Generate
 from simulst.opening import Opening
 from simulst.policy.commit import All
 from simulst.policy.read import WaitKAtTestTime, WaitStride
@@ -164,9 +165,8 @@ def test_whisper(whisper: Whisper, endless: Whisper, seed: int, monkeypatch: pyt
 
 
 def test_whisper_is_asked_for_few_tokens(endless: Whisper, monkeypatch: pytest.MonkeyPatch) -> None:
-    asked = []
-    generate = endless.generate
-    monkeypatch.setattr(endless, "generate", lambda *args: asked.append(args[-1]) or generate(*args))
+    asked, generate = [], Generate.answer
+    monkeypatch.setattr(Generate, "answer", lambda call: asked.append(call.max_new) or generate(call))
     run(endless, noise(0), BeamSearch(1))
     assert min(asked) == 10 and sum(n == 10 for n in asked) == len(STEPS)
 
