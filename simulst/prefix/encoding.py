@@ -57,7 +57,8 @@ def _in_blocks(model: ESPnet, audio: Sequence[np.ndarray], tau: int) -> Iterator
         """
         last = model.features.count(samples, final)
         features = torch.stack([model.features.frames(audio[row][:samples], 0, first, last) for row in rows])
-        return *model.encode_blocks(features, state, final), last
+        [(frames, state)] = model.encode_blocks([(features, state, final)])
+        return frames, state, last
 
     rows, first = list(range(len(audio))), 0
     state: EncoderState | None = None

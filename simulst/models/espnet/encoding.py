@@ -95,9 +95,6 @@ class EncodeAll(Batchable):
     model: Parts
     reduced: Tensor
 
-    def answer(self) -> Tensor:
-        return self.model.full_context(self.reduced[None])[0]
-
     @property
     def together(self) -> Hashable:
         return (self.model, self.reduced.shape) if self.model.batches else None
@@ -163,10 +160,6 @@ class EncodeBlocks(Batchable):
     state: EncoderState | None
     final: bool
 
-    def answer(self) -> tuple[Tensor, EncoderState | None]:
-        frames, state = self.model.encode_blocks(self.features[None], self.state, self.final)
-        return frames[0], state
-
     @property
     def together(self) -> Hashable:
         return self.model if self.model.batches else None
@@ -178,7 +171,7 @@ class EncodeBlocks(Batchable):
     @classmethod
     def answer_together(cls, calls: Sequence[EncodeBlocks]) -> list[tuple[Tensor, EncoderState | None]]:
         pieces = [(call.features[None], call.state, call.final) for call in calls]
-        return [(frames[0], state) for frames, state in calls[0].model.encode_pieces(pieces)]
+        return [(frames[0], state) for frames, state in calls[0].model.encode_blocks(pieces)]
 
 
 @dataclass(frozen=True)

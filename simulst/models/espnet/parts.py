@@ -8,9 +8,9 @@ transformer, vgg_rnn) encode all audio again at each step. Only features and the
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import torch
@@ -20,7 +20,7 @@ from simulst.audio.features import LogMel, Normalize
 from simulst.audio.units import SAMPLE_RATE
 from simulst.hypotheses import Tokens
 from simulst.models.espnet.divergence import DivergenceHead
-from simulst.models.espnet.network.blockwise_encoder import BlockwiseEncoder, EncoderState, Piece
+from simulst.models.espnet.network.blockwise_encoder import BlockwiseEncoder, Piece
 from simulst.models.espnet.network.decoder import CachedDecoder
 from simulst.models.espnet.network.full_context_encoder import FullContextEncoder, ReducedPrefixes, Reduction
 from simulst.models.espnet.network.linear import Linear
@@ -30,6 +30,7 @@ from simulst.policy.context import HeadPairs
 from simulst.search import LENGTH_RATIO, TOKENS_PER_SECOND, JointBeamSearch
 
 
+@dataclass(eq=False)
 class Parts:
     """The parts of a speech translation (or recognition) model. loading.py creates them from files.
 
@@ -49,44 +50,32 @@ class Parts:
     head: foresees divergence; None: none was trained.
     """
 
-    sample_rate = SAMPLE_RATE
+    path: Path
+    vocabulary: Vocabulary
+    languages: tuple[str, str]
+    features: LogMel
+    normalize: Normalize
+    encoder: BlockwiseEncoder | FullContextEncoder
+    decoder: CachedDecoder | RecurrentDecoder
+    ctc_layer: Linear | None
+    window: float
+    device: torch.device
+    batches: bool
+    search: JointBeamSearch
+    alignment_heads: HeadPairs = ()
+    head: DivergenceHead | None = None
+    sample_rate: ClassVar[int] = SAMPLE_RATE
 
-    def __init__(
-        self,
-        path: Path,
-        vocabulary: Vocabulary,
-        languages: tuple[str, str],
-        features: LogMel,
-        normalize: Normalize,
-        encoder: BlockwiseEncoder | FullContextEncoder,
-        decoder: CachedDecoder | RecurrentDecoder,
-        ctc_layer: Linear | None,
-        window: float,
-        device: torch.device,
-        batches: bool,
-        search: JointBeamSearch,
-        alignment_heads: HeadPairs = (),
-        head: DivergenceHead | None = None,
-    ) -> None:
-        self.path, self.alignment_heads, self.head = path, alignment_heads, head
+    def __post_init__(self) -> None:
+        frame = self.features.hop * self.encoder.subsample  # samples
         # Coarser frames than 40 ms may have several tokens.
-        seconds = features.hop * encoder.subsample / SAMPLE_RATE
-        self.search = replace(search, max_length_ratio=max(LENGTH_RATIO, TOKENS_PER_SECOND * seconds))
-        self.vocabulary = vocabulary
-        self.languages = languages
-        self.batches = batches
-        self.features = features
-        self.encoder = encoder
-        self.decoder = decoder
-        self.no_frames = torch.zeros(0, encoder.width, device=device)
+        most = max(LENGTH_RATIO, TOKENS_PER_SECOND * frame / SAMPLE_RATE)
+        self.search = replace(self.search, max_length_ratio=most)
+        self.no_frames = torch.zeros(0, self.encoder.width, device=self.device)
         """No encoder frames: (0, width)."""
-        self.window_frames = 0
-        if isinstance(encoder, BlockwiseEncoder):
-            self.window_frames = round(window * SAMPLE_RATE / (features.hop * encoder.subsample))
+        self.window_frames = round(self.window * SAMPLE_RATE / frame) if self.blockwise else 0
         self.seconds_of_blocks: dict[int, float] = {}
         """Seconds that it takes to encode so many blocks at once, as far as measured (see encoding.py)."""
-        self._normalize = normalize
-        self._ctc_layer = ctc_layer
 
     @property
     def blockwise(self) -> BlockwiseEncoder | None:
@@ -102,21 +91,16 @@ class Parts:
     @property
     def has_ctc(self) -> bool:
         """Whether there is a CTC layer that predicts the output text."""
-        return self._ctc_layer is not None
+        return self.ctc_layer is not None
 
     def text(self, tokens: Tokens) -> str:
         """Plain text. A word is complete if a space follows it. An incomplete character becomes U+FFFD."""
         return self.vocabulary.text(tokens)
 
-    def encode_blocks(self, features: Tensor, state: EncoderState | None, final: bool) -> tuple[Tensor, Any]:
-        """Encode more features (B, n, dims) → new encoder frames (B, t, width), and the state for the next call."""
+    def encode_blocks(self, pieces: Sequence[Piece]) -> list[tuple[Tensor, Any]]:
+        """Encode more features of several utterances at once (see `BlockwiseEncoder.together`)."""
         assert self.blockwise is not None
-        return self.blockwise(self._normalize(features), state, final)
-
-    def encode_pieces(self, pieces: Sequence[Piece]) -> list[tuple[Tensor, Any]]:
-        """As `encode_blocks`, for pieces of several utterances at once (see `BlockwiseEncoder.together`)."""
-        assert self.blockwise is not None
-        return self.blockwise.together([(self._normalize(new), state, final) for new, state, final in pieces])
+        return self.blockwise.together([(self.normalize(new), state, final) for new, state, final in pieces])
 
     def encode(self, audio: np.ndarray) -> Tensor:
         """Encode an utterance, (n,) float32, with a full-context encoder → encoder frames (t, width)."""
@@ -138,8 +122,8 @@ class Parts:
     @torch.inference_mode()
     def ctc(self, frames: Tensor) -> Tensor:
         """Log posteriors (t, V) of encoder frames (t, width)."""
-        assert self._ctc_layer is not None
-        return torch.log_softmax(self._ctc_layer(frames), -1)
+        assert self.ctc_layer is not None
+        return torch.log_softmax(self.ctc_layer(frames), -1)
 
     def ctc_together(self, frames: list[Tensor]) -> list[Tensor]:
         """As `ctc`, for frames of several utterances."""
