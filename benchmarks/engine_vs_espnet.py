@@ -45,7 +45,7 @@ from simulst.commands.common import run_command
 from simulst.data.datadir import read_data_dir
 from simulst.errors import SimulstError
 from simulst.hypotheses import Tokens
-from simulst.kernels.by_torch import ByTorch
+from simulst.kernels.products import ByTorch
 from simulst.machine.processor import processor
 from simulst.models import load_model
 from simulst.models.espnet.model import ESPnet

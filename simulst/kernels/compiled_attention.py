@@ -267,35 +267,6 @@ def _shared(
             _to_tokens(rows, some, layer, heads, found)
 
 
-def attend_to_tokens(qkv: np.ndarray, searches: np.ndarray, layer: int, heads: int, threads: int = 1) -> np.ndarray:
-    """Write the rows' keys and values into the pools, and attend to what each row sees, itself included.
-
-    qkv: (m, 3 * width).
-    searches: `Record`s.
-    Returns: (m, width).
-    """
-    return _attend(_to_tokens, qkv, searches, layer, heads, threads, qkv.shape[1] // 3)
-
-
-def attend_to_frames(queries: np.ndarray, searches: np.ndarray, layer: int, heads: int, threads: int = 1) -> np.ndarray:
-    """Source attention (m, width) of queries (m, width). searches: `Record`s."""
-    return _attend(_to_frames, queries, searches, layer, heads, threads, queries.shape[1])
-
-
-def _attend(
-    alone: Any, rows: np.ndarray, searches: np.ndarray, layer: int, heads: int, threads: int, width: int
-) -> np.ndarray:
-    """Attention by `alone`, _to_tokens or _to_frames. Up to `threads` threads share the searches."""
-    found = np.empty((len(rows), width), np.float32)
-    threads = min(threads, len(searches), MOST_THREADS)
-    if threads > 1:
-        set_num_threads(threads)
-        _shared(alone is _to_frames, rows, searches, layer, heads, found, threads)
-    else:
-        alone(rows, searches, layer, heads, found)
-    return found
-
-
 @compiled("void(f4[:,::1], f4[:,:,:,:,::1], f4[:,:,:,::1], i8, i8)")
 def place(projected: np.ndarray, keys: np.ndarray, values: np.ndarray, used: int, size: int) -> None:
     """Write keys and values of new frames behind those that are there.
@@ -363,8 +334,8 @@ class Compiled:
     def __init__(self, searches: Sequence[Search], heads: int) -> None:
         self._heads, self._searches = heads, searches  # addresses are valid as long as their owners live
         self._table = table = np.array([self._row(search) for search in searches], RECORD)
-        width = heads * searches[0].slots.data.shape[-1]
-        tokens, frames = (width * int(table["rows"] @ table[seen]) for seen in ("length", "frames"))
+        self._width = heads * searches[0].slots.data.shape[-1]
+        tokens, frames = (self._width * int(table["rows"] @ table[seen]) for seen in ("length", "frames"))
         self._threads = self.threads(tokens), self.threads(frames)
 
     @staticmethod
@@ -393,7 +364,20 @@ class Compiled:
         )
 
     def to_tokens(self, layer: int, qkv: np.ndarray) -> np.ndarray:
-        return attend_to_tokens(qkv, self._table, layer, self._heads, self._threads[0])
+        """As that of `ByTorch`."""
+        return self._attend(_to_tokens, layer, qkv, self._threads[0])
 
     def to_frames(self, layer: int, queries: np.ndarray) -> np.ndarray:
-        return attend_to_frames(queries, self._table, layer, self._heads, self._threads[1])
+        """As that of `ByTorch`."""
+        return self._attend(_to_frames, layer, queries, self._threads[1])
+
+    def _attend(self, alone: Any, layer: int, rows: np.ndarray, threads: int) -> np.ndarray:
+        """Attention by `alone`, _to_tokens or _to_frames. Up to `threads` threads share the searches."""
+        found = np.empty((len(rows), self._width), np.float32)
+        threads = min(threads, len(self._table), MOST_THREADS)
+        if threads > 1:
+            set_num_threads(threads)
+            _shared(alone is _to_frames, rows, self._table, layer, self._heads, found, threads)
+        else:
+            alone(rows, self._table, layer, self._heads, found)
+        return found

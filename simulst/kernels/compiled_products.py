@@ -15,8 +15,8 @@ from typing import Any
 import numpy as np
 from numba import config, prange, set_num_threads
 
-from simulst.kernels.by_torch import rounded
 from simulst.kernels.compiler import compiled
+from simulst.kernels.products import rounded
 from simulst.kernels.tiles import AHEAD, PANEL, ROWS, add_floats, add_pairs, finish_pairs
 
 BLOCK = 128  # inputs that all rows take before the next ones

@@ -9,10 +9,9 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from simulst.kernels import products
-from simulst.kernels.by_torch import LARGEST, ByTorch
 from simulst.kernels.compiled_products import BLOCK, FloatProduct
 from simulst.kernels.compiler import build
-from simulst.kernels.products import Product, product
+from simulst.kernels.products import LARGEST, ByTorch, Product, product
 from simulst.kernels.tiles import PANEL
 
 MANY = 50  # rows, more than a processor sums at once
