@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -87,15 +86,13 @@ class Context:
     load_model: Callable[..., Any] | None = None
 
 
-class View(ABC):
+class View:
     """The best hypothesis of a search that is about to extend it. Each value is computed only when it is asked for.
 
     tokens: its tokens after the committed ones. If a STOP asks for anything else, it declares that in `needs`.
     """
 
-    @property
-    @abstractmethod
-    def tokens(self) -> Tokens: ...
+    tokens: Tokens
 
     def odds_of_end(self, exact: bool = False) -> float:
         """log p_ctc(g·<eos>) - log p_ctc(g·more), by the CTC layer and the source so far (CUNI-KIT 2023, section 2.3).
@@ -148,19 +145,15 @@ class TokensView(View):
         ends: Callable[[], Sequence[float]] | None = None,
         chances: Callable[[], Sequence[tuple[float, float]]] | None = None,
     ) -> None:
-        self._tokens, self._left, self._ends, self._chances = tokens, left, ends, chances
-
-    @property
-    def tokens(self) -> Tokens:
-        return self._tokens
+        self.tokens, self._left, self._ends, self._chances = tokens, left, ends, chances
 
     def frames_left(self, look: Look = PLAIN) -> float:
         if self._left is None:
             return super().frames_left(look)
-        return self._left()[len(self._tokens)]
+        return self._left()[len(self.tokens)]
 
     def chances(self) -> tuple[float, float]:
-        return super().chances() if self._chances is None else self._chances()[len(self._tokens)]
+        return super().chances() if self._chances is None else self._chances()[len(self.tokens)]
 
     def end_times(self) -> Sequence[float]:
-        return super().end_times() if self._ends is None else self._ends()[: len(self._tokens)]
+        return super().end_times() if self._ends is None else self._ends()[: len(self.tokens)]

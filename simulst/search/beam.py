@@ -517,10 +517,8 @@ class AttendingView(View):
         see `JointSearch.shown`. None: it was not asked for.
     """
 
-    attention: Tensor | None = None
-
-    def __init__(self, search: JointSearch) -> None:
-        self.search = search
+    def __init__(self, search: JointSearch, tokens: Tokens, attention: Tensor | None) -> None:
+        self.search, self.tokens, self.attention = search, tokens, attention
 
     def frames_left(self, look: Look = PLAIN) -> float:
         if self.attention is None:
@@ -535,18 +533,6 @@ class AttendingView(View):
         return words[places[attended(self.search, self.attention[..., places], look)]]
 
 
-class DraftView(AttendingView):
-    """The first of the new tokens of a hypothesis that a search has ended."""
-
-    def __init__(self, search: JointSearch, tokens: Tokens, attention: Tensor) -> None:
-        super().__init__(search)
-        self._tokens, self.attention = tokens, attention
-
-    @property
-    def tokens(self) -> Tokens:
-        return self._tokens
-
-
 class BestHypothesis(AttendingView):
     """The best of the running hypotheses, as STOP sees it.
 
@@ -557,14 +543,9 @@ class BestHypothesis(AttendingView):
     def __init__(
         self, search: JointSearch, running: Running, given: int = 0, next_tokens: NextTokens | None = None
     ) -> None:
-        super().__init__(search)
+        weights = None if next_tokens is None else next_tokens.state.attention
+        super().__init__(search, running.cut(running.length)[given:], None if weights is None else weights[:, 0])
         self._running, self._given, self._next = running, given, next_tokens
-        if next_tokens is not None and next_tokens.state.attention is not None:
-            self.attention = next_tokens.state.attention[:, 0]
-
-    @property
-    def tokens(self) -> Tokens:
-        return tuple(self._running.tokens[0, self._given :].tolist())
 
     def odds_of_end(self, exact: bool = False) -> float:
         ctc, prefixes = self.search.ctc, self._running.prefixes

@@ -21,7 +21,7 @@ from simulst.opening import Opening
 from simulst.policy.context import HeadPairs, View
 from simulst.policy.stop import Stopping, end_of
 from simulst.search import JointBeamSearch, SearchOptions
-from simulst.search.beam import BestHypothesis, DraftView, JointSearch, joint_beam_search
+from simulst.search.beam import AttendingView, BestHypothesis, JointSearch, joint_beam_search
 from simulst.search.loops import without_loops
 from simulst.search.terms import terms_of
 from simulst.session import Traits
@@ -109,7 +109,9 @@ class Draft:
             return [self.best]
         tokens, steps = self.best.tokens, self.attention.shape[1]
         asked = tokens[given : steps - 1]  # a search that was full did not ask at its end
-        end = end_of(stop, asked, lambda new: DraftView(self.search, new, self.attention[:, : given + len(new) + 1]))
+        end = end_of(
+            stop, asked, lambda new: AttendingView(self.search, new, self.attention[:, : given + len(new) + 1])
+        )
         return [self.best if end is None else replace(self.best, tokens=tokens[: given + end])]
 
 
