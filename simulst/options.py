@@ -12,15 +12,24 @@ import math
 import typing
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Annotated, Any, TypeVar
 
-from pydantic import ConfigDict, TypeAdapter, ValidationError
+from pydantic import ConfigDict, Field, TypeAdapter, ValidationError
 
 from simulst.errors import SimulstError
 
 T = TypeVar("T")
 
 LARGEST = 1e15  # of any option; beyond it, what is computed from the number may overflow
+
+# Types of options with their bounds.
+Count = Annotated[int, Field(ge=1)]
+Amount = Annotated[int, Field(ge=0)]
+Number = Annotated[float, Field(allow_inf_nan=False)]
+AnyNumber = Annotated[float, Field(ge=-math.inf)]  # but NaN
+Positive = Annotated[float, Field(gt=0, allow_inf_nan=False)]
+NotNegative = Annotated[float, Field(ge=0, allow_inf_nan=False)]
+Share = Annotated[float, Field(ge=0, le=1)]
 
 
 def option_names(cls: type) -> list[str]:
@@ -43,7 +52,7 @@ def build_options(cls: type[T], values: Mapping[str, Any], where: str, what: str
         if name not in names:
             known = ", ".join(names) or "no options"
             raise SimulstError(f"{where}: {what} has no option '{name}'; it has {known}.")
-    options = {name: _checked(cls, name, value, where, what) for name, value in values.items()}
+    options = {name: _checked(cls, name, value, f"{where}: {what}") for name, value in values.items()}
     for field in dataclasses.fields(cls):  # type: ignore[arg-type]
         missing = field.default is field.default_factory is dataclasses.MISSING
         if field.init and field.name not in options and missing:
@@ -52,6 +61,12 @@ def build_options(cls: type[T], values: Mapping[str, Any], where: str, what: str
         return cls(**options)
     except SimulstError as error:
         raise SimulstError(f"{where}: {error}") from error
+
+
+def check_options(options: Any) -> None:
+    """Raise SimulstError if an option of a dataclass that Python made is of the wrong type or out of bounds."""
+    for name in option_names(type(options)):
+        _checked(type(options), name, getattr(options, name), type(options).__name__)
 
 
 def read_fields(cls: type[T], content: Any, where: str, remedy: str) -> T:
@@ -86,16 +101,16 @@ def _adapter(cls: Any) -> TypeAdapter:
     return TypeAdapter(cls)
 
 
-def _checked(cls: type, name: str, value: Any, where: str, what: str) -> Any:
+def _checked(cls: type, name: str, value: Any, what: str) -> Any:
     if isinstance(value, int | float) and LARGEST < abs(value) < math.inf:
-        raise SimulstError(f"{where}: {what}, option '{name}': numbers above {LARGEST:g} are not accepted.")
+        raise SimulstError(f"{what}, option '{name}': numbers above {LARGEST:g} are not accepted.")
     try:
         # Strict: `n: "2"` or `n: true` is a mistake, not a number.
         return _validator(cls, name).validate_python(_as_tuples(value), strict=True)
     except ValidationError as error:
         first = error.errors()[0]
         message = "Input should be a list" if first["type"] == "tuple_type" else first["msg"]
-        raise SimulstError(f"{where}: {what}, option '{name}': {message}; found {value!r}.") from error
+        raise SimulstError(f"{what}, option '{name}': {message}; found {value!r}.") from error
 
 
 def _as_tuples(value: Any) -> Any:

@@ -32,7 +32,7 @@ from simulst.meter import Meter
 from simulst.needs import Need
 from simulst.policy.context import Context
 from simulst.policy.late import Pace
-from simulst.policy.stop import Stopping, Watched
+from simulst.policy.stop import Watched
 from simulst.search import SearchOptions
 from simulst.session import Session, Window, find
 from simulst.words import CUT, Words
@@ -260,11 +260,11 @@ class Stream(OpenStream):
             load_model=self.load_model,
         )
         self._reading = self.decoding.read.open(context)
-        self._stopping: Stopping = self.decoding.stop.open(context)
-        self._committed = self._stopping.begins
+        opened = self.decoding.stop.open(context)
+        self._watched = Watched(opened)
+        self._stopping: Any = opened if self.watch is None else self._watched
+        self._committed = opened.begins
         self._counted = len(self._committed)
-        if self.watch is not None:
-            self._stopping = Watched(self._stopping)
         self._best: Tokens = ()  # the best hypothesis of the last step
         self._beams: list[Beam] = []
         self._pending = np.zeros(0, dtype=np.float32)
@@ -375,8 +375,7 @@ class Stream(OpenStream):
         if self.session.available == self._available:
             return  # the model would repeat its last result, and COMMIT would count that as agreement
         self._available = self.session.available
-        if isinstance(self._stopping, Watched):
-            self._stopping.forget()
+        self._watched.ended = None
         found = yield from find(self.session, self._committed, self._search, self._stopping)
         commit, known = self.decoding.commit, len(self._committed)
         self._best = without_end(found.best) or self._committed
@@ -418,7 +417,7 @@ class Stream(OpenStream):
         if self.watch is None:
             return
         text = self._words.plain
-        asked = self._stopping if isinstance(self._stopping, Watched) and not final else None
+        stopped = None if final else self._watched.ended
         self.watch(
             Step(
                 self.begin_ms + self._position(),
@@ -426,8 +425,8 @@ class Stream(OpenStream):
                 text(stable),
                 text(self._committed[:known]),
                 text(self._committed),
-                asked.ended if asked else None,
-                asked.why() if asked else "",
+                stopped,
+                "" if stopped is None else self._watched.why(),
                 final,
             )
         )

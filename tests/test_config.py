@@ -1,3 +1,4 @@
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -6,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from simulst.config import Decoding, _choices, load_decoding, load_sweep, parse_decoding, parse_values
+from simulst.config import TYPES, Decoding, _choices, load_decoding, load_sweep, parse_decoding, parse_values
 from simulst.errors import SimulstError
 from simulst.hypotheses import Beam, Tokens
 from simulst.policy.commit import All, Commit, Hold, LocalAgreement, SharedPrefix
@@ -95,7 +96,7 @@ def test_files_of_every_part() -> None:
     assert parse_decoding(parts, "here").files == ("p.pth", "guide", "own.pth")
 
 
-TYPES = "all, hold, local_agreement, shared_prefix"
+COMMITS = "all, hold, local_agreement, shared_prefix"
 
 
 @pytest.mark.parametrize(
@@ -104,9 +105,9 @@ TYPES = "all, hold, local_agreement, shared_prefix"
         ("", ["read, stop, commit, search, segment"]),
         (READ + COMMIT + "wait: {}", ["'wait'", "read, stop, commit, search"]),
         (COMMIT, ["'read' is missing", "chunk, block, wait_k, test_time_wait_k, wait_stride, boundary, offline"]),
-        (READ, ["'commit' is missing", TYPES]),
-        (READ + "commit: local_agreement", ["'commit'", "'type'", TYPES, "local_agreement"]),
-        (READ + "commit: {type: la}", ["no commit 'la'", TYPES, "module:Name"]),
+        (READ, ["'commit' is missing", COMMITS]),
+        (READ + "commit: local_agreement", ["'commit'", "'type'", COMMITS, "local_agreement"]),
+        (READ + "commit: {type: la}", ["no commit 'la'", COMMITS, "module:Name"]),
         (READ + COMMIT + "stop: {type: any_of, of: [{type: eos}]}", ["no stop 'eos'", "end_of_sentence"]),
         (
             READ + COMMIT + "stop: {type: any_of, of: {type: ctc}}",
@@ -120,12 +121,8 @@ TYPES = "all, hold, local_agreement, shared_prefix"
         (COMMIT + "read: {type: chunk}", ["'read'", "'chunk'", "needs the option 'ms'"]),
         (READ + "commit: {type: hold, n: two}", ["'commit'", "'n'", "integer", "'two'"]),
         (COMMIT + "read: {type: chunk, ms: [1, 2]}", ["'read'", "'ms'", "several values, [1, 2]", "simulst sweep"]),
-        (READ + "commit: {type: hold, n: 0}", ["commit: n is 0", "at least 1"]),
-        (READ + COMMIT + "stop: {type: max_tokens, n: 0}", ["stop: n is 0", "at least one"]),
-        (READ + COMMIT + "search: {type: beam, beam: 1000000000}", ["search: beam is 1000000000; give 1"]),
         (READ + COMMIT + "commit: {type: hold, n: 2}", ["not valid YAML", "the key 'commit' stands twice, line 3"]),
         (READ + COMMIT + "---\n" + READ + COMMIT, ["several documents", "a file of its own"]),
-        (READ + COMMIT + "search: {type: ibwbs, step_back: -1}", ["search: step_back is -1", "give 0 or more"]),
         (COMMIT + "read: {type: wait_k, k: 3}", ["(writes: 1)", "max_tokens, n: 1", "test_time_wait_k"]),
         (COMMIT + "read: {type: wait_k, k: 3}\nstop: {type: max_tokens, n: 2}", ["writes: 1", "n: 1"]),
         (
@@ -144,6 +141,64 @@ def test_bad_files(tmp_path: Path, text: str, parts: list[str]) -> None:
     assert message.startswith(f"{path}: ")
     assert "\n" not in message
     assert [part for part in parts if part not in message] == []
+
+
+POSITIVE, SHARE, COUNT, AMOUNT = (0, -1, math.nan, math.inf), (-0.1, 1.1, math.nan), (0, -1), (-1,)
+
+
+@pytest.mark.parametrize(
+    ("key", "kind", "option", "values"),
+    [
+        ("read", "chunk", "ms", POSITIVE),
+        ("read", "chunk", "initial_wait_ms", POSITIVE[1:]),
+        ("read", "block", "n", COUNT),
+        ("read", "test_time_wait_k", "k", COUNT),
+        ("read", "test_time_wait_k", "unit_ms", POSITIVE),
+        ("read", "wait_k", "writes", COUNT),
+        ("read", "wait_stride", "s", COUNT),
+        ("read", "boundary", "threshold", SHARE),
+        ("read", "boundary", "frames", (0, -4, 50)),
+        ("stop", "max_tokens", "n", COUNT),
+        ("stop", "max_words", "n", COUNT),
+        ("stop", "ctc", "threshold", (math.nan,)),
+        ("stop", "ctc_guide", "threshold", (math.nan,)),
+        ("stop", "align_att", "frames", COUNT),
+        ("stop", "align_att", "words", AMOUNT),
+        ("stop", "contrast", "p", (0, *SHARE)),
+        ("stop", "contrast", "change", (0, math.nan)),
+        ("stop", "entropy", "most", (-0.1, math.nan)),
+        ("stop", "margin", "least", (-0.1, math.nan)),
+        ("stop", "divergence", "threshold", (-0.1, math.nan)),
+        ("commit", "hold", "n", COUNT),
+        ("commit", "local_agreement", "n", COUNT),
+        ("commit", "local_agreement", "first", AMOUNT),
+        ("commit", "local_agreement", "most_behind", AMOUNT),
+        ("commit", "local_agreement", "most_behind_seconds", POSITIVE[1:]),
+        ("commit", "shared_prefix", "n", COUNT),
+        ("segment", "attention", "words", COUNT),
+        ("search", "beam", "beam", (*COUNT, 1001)),
+        ("search", "beam", "length_penalty", POSITIVE[2:]),
+        ("search", "beam", "max_tokens_per_second", POSITIVE),
+        ("search", "joint_beam", "beam", (*COUNT, 1001)),
+        ("search", "joint_beam", "ctc_weight", SHARE),
+        ("search", "joint_beam", "length_bonus", POSITIVE[2:]),
+        ("search", "joint_beam", "max_length_ratio", POSITIVE),
+        ("search", "joint_beam", "terms_bonus", POSITIVE[1:]),
+        ("search", "ibwbs", "no_repeat_ngram", AMOUNT),
+        ("search", "ibwbs", "step_back", AMOUNT),
+    ],
+)
+def test_numbers_out_of_bounds(key: str, kind: str, option: str, values: Sequence[float]) -> None:
+    """In a file, and of a class that is called in Python."""
+    known = {"ms": 1, "k": 1, "s": 1, "predictor": "p", "model": "m", "threshold": 0.5}
+    cls = TYPES[key][kind]
+    options = {name: value for name, value in known.items() if name in cls.__dataclass_fields__}
+    parts = {"read": {"type": "offline"}, "commit": {"type": "all"}}
+    for value in values:
+        with pytest.raises(SimulstError, match=f"here: '{key}' of type '{kind}', option '{option}': Input should"):
+            parse_decoding(parts | {key: {"type": kind, **options, option: value}}, "here")
+        with pytest.raises(SimulstError, match=f"{cls.__name__}, option '{option}': Input should"):
+            cls(**options | {option: value})
 
 
 def test_sweep(tmp_path: Path) -> None:

@@ -9,10 +9,13 @@ from typing import Any, ClassVar
 
 from simulst.errors import SimulstError
 from simulst.needs import Need
+from simulst.options import check_options
 
 
 class Options(ABC):
     """Options of a part of a decoding configuration: a frozen dataclass. Nothing of a stream is in it.
+
+    Each is checked against its type, with the bounds that the type has. `__post_init__` may check the rest.
 
     label: its name in folders, tables and curves. A class writes it with options (or properties) in braces, such as
         `label = "LA-{n}"`; of an instance it is filled in, such as "LA-2". Numbers are formatted as in Python. Of a
@@ -38,6 +41,9 @@ class Options(ABC):
         if "label" in vars(cls):
             cls.template = label
             delattr(cls, "label")
+
+    def __post_init__(self) -> None:
+        check_options(self)
 
     @property
     def label(self) -> str:

@@ -4,14 +4,16 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Annotated
 
 import numpy as np
+from pydantic import Field
 
 from simulst.audio.units import FRAME, FRAME_MS, SAMPLE_RATE
 from simulst.calls import Steps
 from simulst.errors import SimulstError
 from simulst.needs import Need
+from simulst.options import Share
 from simulst.policy.context import Context
 from simulst.policy.read import Read, Reading
 
@@ -28,25 +30,19 @@ class Boundary(Read):
     threshold: λ_thre, in [0, 1]. A piece is a boundary if at least this share of its outputs are labelled 1. With 0,
         every piece is a boundary; with 1, hardly any.
     predictor: its file, which `simulst prefix predictor` writes. A relative path is relative to the current folder.
-    frames: T, length of a piece in frames of 10 ms. The paper also uses 48, for its lowest latencies.
+    frames: T, length of a piece in frames of 10 ms, a multiple of 4. The paper also uses 48, for its lowest latencies.
     name: of model and predictor; it tells several of them apart in tables and curves.
     """
 
-    threshold: float
+    threshold: Share
     predictor: str
-    frames: int = 100
+    frames: Annotated[int, Field(gt=0, multiple_of=4)] = 100
     name: str = ""
 
     label, system = "boundary-T{frames}{name:-}-{threshold:g}", "boundary-T{frames}{name:-}"
     sweeps = "threshold"
     needs = frozenset({Need.AUDIO})
     usual_commit = "all-last"
-
-    def __post_init__(self) -> None:
-        if not 0 <= self.threshold <= 1:
-            raise SimulstError(f"read: threshold is {self.threshold:g}; give a share, from 0 to 1.")
-        if self.frames < 1 or self.frames % 4:
-            raise SimulstError(f"read: frames is {self.frames}; the predictor needs a positive multiple of 4.")
 
     @property
     def files(self) -> tuple[str, ...]:

@@ -5,7 +5,6 @@ All of them are pure functions of the last beams (CUNI-KIT 2022, section 3.3, wh
 
 from __future__ import annotations
 
-import math
 from abc import abstractmethod
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
@@ -13,6 +12,7 @@ from dataclasses import dataclass, field
 from simulst.errors import SimulstError
 from simulst.hypotheses import Beam, Tokens
 from simulst.needs import Need
+from simulst.options import Amount, Count, NotNegative
 from simulst.policy.base import Options
 from simulst.words import Words
 
@@ -82,6 +82,7 @@ class All(Commit):
     label = "all{last_word:-last}{punctuation:-punct}"
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         if self.last_word and self.whole_words:
             raise SimulstError(
                 "commit: whole_words holds the last word back, but last_word writes it; remove one of them."
@@ -107,13 +108,9 @@ class All(Commit):
 
 @dataclass(frozen=True)
 class _Counted(Commit):
-    n: int
+    n: Count
 
     sweeps = "n"
-
-    def __post_init__(self) -> None:
-        if self.n < 1:
-            raise SimulstError(f"commit: n is {self.n}; it must be at least 1 (use type 'all' to commit everything).")
 
 
 @dataclass(frozen=True)
@@ -143,19 +140,12 @@ class LocalAgreement(_Counted):
         AlignAtt. An offline model invents beginnings from little speech, and attends to that speech. 0: of all tokens.
     """
 
-    n: int = 2
-    most_behind: int = 0
-    most_behind_seconds: float = 0.0
-    first: int = 0
+    n: Count = 2
+    most_behind: Amount = 0
+    most_behind_seconds: NotNegative = 0.0
+    first: Amount = 0
 
     label = "LA-{n}{beginning:-first}{bounds:-behind}"
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        if self.first < 0:
-            raise SimulstError(f"commit: first is {self.first}; give a number of tokens, or 0 for all.")
-        if self.most_behind < 0 or not 0 <= self.most_behind_seconds < math.inf:
-            raise SimulstError("commit: most_behind and most_behind_seconds can't be negative; 0 is no bound.")
 
     @property
     def beginning(self) -> str:
@@ -195,7 +185,7 @@ class LocalAgreement(_Counted):
 class SharedPrefix(_Counted):
     """SP-n: the common prefix of all beam items of the last n steps; nothing before step n (equation 3)."""
 
-    n: int = 2
+    n: Count = 2
 
     label = "SP-{n}"
 

@@ -26,6 +26,7 @@ from simulst.errors import SimulstError
 from simulst.hypotheses import Tokens
 from simulst.needs import Need
 from simulst.opening import Opening
+from simulst.options import AnyNumber
 from simulst.policy.commit import common_prefix
 from simulst.policy.context import Context, View
 from simulst.policy.stop import Stop, Stopping
@@ -65,7 +66,7 @@ class CTCGuide(Stop):
     """
 
     model: str
-    threshold: float
+    threshold: AnyNumber
     exact: bool = False
     name: str = ""
     checkpoint: str = ""
@@ -75,10 +76,6 @@ class CTCGuide(Stop):
     needs = frozenset({Need.AUDIO})
     whole_words = True
     ends_in_word = True
-
-    def __post_init__(self) -> None:
-        if math.isnan(self.threshold):
-            raise SimulstError("stop: threshold is not a number; the paper's values lie between -2 and 2.")
 
     @property
     def files(self) -> tuple[str, ...]:

@@ -13,6 +13,7 @@ from simulst.audio.units import FRAME_MS
 from simulst.calls import Steps
 from simulst.errors import SimulstError
 from simulst.needs import Need
+from simulst.options import Count, NotNegative, Positive
 from simulst.policy.base import Options
 from simulst.policy.commit import All, Commit
 from simulst.policy.context import Context
@@ -92,17 +93,11 @@ class Chunk(Read):
     initial_wait_ms: least length of the first chunk, in ms.
     """
 
-    ms: float
-    initial_wait_ms: float = 0.0
+    ms: Positive
+    initial_wait_ms: NotNegative = 0.0
 
     label = "{ms:g}ms{wait:-wait}"
     sweeps = "ms"
-
-    def __post_init__(self) -> None:
-        if not (math.isfinite(self.ms) and self.ms > 0):
-            raise SimulstError(f"read: ms is {self.ms:g}; a chunk needs a positive length.")
-        if not (math.isfinite(self.initial_wait_ms) and self.initial_wait_ms >= 0):
-            raise SimulstError(f"read: initial_wait_ms is {self.initial_wait_ms:g}; give 0 or more.")
 
     @property
     def wait(self) -> str:
@@ -116,14 +111,10 @@ class Chunk(Read):
 class Block(Read):
     """Decode whenever the encoder has written `n` more blocks, as in blockwise search (Tsunoo et al. 2021)."""
 
-    n: int = 1
+    n: Count = 1
 
     label = "{n}block{plural}"
     needs = frozenset({Need.BLOCKS})
-
-    def __post_init__(self) -> None:
-        if self.n < 1:
-            raise SimulstError(f"read: n is {self.n}; give at least one block.")
 
     @property
     def plural(self) -> str:
@@ -163,16 +154,10 @@ class _Wait(Read):
     unit_ms: length of a unit, in ms.
     """
 
-    k: int
-    unit_ms: float = 280.0
+    k: Count
+    unit_ms: Positive = 280.0
 
     sweeps = "k"
-
-    def __post_init__(self) -> None:
-        if self.k < 1:
-            raise SimulstError(f"read: k is {self.k}; wait for at least one unit.")
-        if not (math.isfinite(self.unit_ms) and self.unit_ms > 0):
-            raise SimulstError(f"read: unit_ms is {self.unit_ms:g}; a unit needs a positive length.")
 
     @property
     def unit(self) -> str:
@@ -205,16 +190,11 @@ class WaitK(_Wait):
     name: a part of the label, to tell models apart.
     """
 
-    writes: int = 1
+    writes: Count = 1
     name: str = ""
 
     label, system = "wait-{k}{unit}{name:-}", "wait-k{unit}{name:-}"
     usual_stop = "N1"
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        if self.writes < 1:
-            raise SimulstError(f"read: writes is {self.writes}; at least one token must be written.")
 
     def check(self, stop: Stop, commit: Commit, late: Late) -> None:
         n = self.writes
@@ -254,16 +234,11 @@ class WaitStride(Read):
     s: frames of 10 ms between steps.
     """
 
-    k: int
-    s: int
+    k: Count
+    s: Count
 
     label, system = "k{k}-s{s}", "k-s{s}"
     sweeps = "k"
-
-    def __post_init__(self) -> None:
-        for name, value in (("k", self.k), ("s", self.s)):
-            if value < 1:
-                raise SimulstError(f"read: {name} is {value}; give at least one frame of {FRAME_MS} ms.")
 
     def open(self, context: Context) -> Reading:
         return Schedule(self, context, self.k * FRAME_MS, self.s * FRAME_MS)

@@ -11,6 +11,7 @@ from pydantic import Field
 
 from simulst.hypotheses import Tokens
 from simulst.needs import Need
+from simulst.options import Amount, Count, Positive
 from simulst.policy.base import Options
 from simulst.words import Words
 
@@ -26,8 +27,8 @@ class History:
     seconds: words that were written longer ago than this are not shown.
     """
 
-    words: Annotated[int, Field(ge=0)] = 0
-    seconds: Annotated[float, Field(gt=0, allow_inf_nan=False)] = 30.0
+    words: Amount = 0
+    seconds: Positive = 30.0
 
 
 class Segmentation(Options):
@@ -85,7 +86,7 @@ class Pause(Segmentation):
     restart: see Segmentation.
     """
 
-    seconds: Annotated[float, Field(gt=0, allow_inf_nan=False)]
+    seconds: Positive
     longest: Annotated[float, Field(gt=0)] = LONGEST_SECONDS
     history: History = History()
     restart: bool = True
@@ -127,7 +128,7 @@ class Attention(Segmentation):
     restart: see Segmentation.
     """
 
-    words: Annotated[int, Field(ge=1)] = 20
+    words: Count = 20
     sentence: bool = False
     restart: bool = True
 

@@ -10,17 +10,22 @@ import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import Annotated, Any, ClassVar
 
 import numpy as np
+from pydantic import Field
 
 from simulst.calls import Steps, steps_of
 from simulst.errors import SimulstError
 from simulst.hypotheses import Tokens
 from simulst.needs import Need
+from simulst.options import Amount, AnyNumber, Count
 from simulst.policy.base import Options
 from simulst.policy.commit import All, Commit
 from simulst.policy.context import Context, HeadPairs, Look, TokensView, View, WaitToken
+from simulst.words import Words
+
+Nats = Annotated[float, Field(ge=0)]
 
 
 class Stop(Options):
@@ -115,33 +120,19 @@ class Stopping(ABC):
         return new
 
 
-class Watched(Stopping):
-    """A STOP whose last answer is kept. ended: that answer; None: it was not asked since `forget`."""
-
-    ended: bool | None = None
+class Watched:
+    """A STOP, opened, whose last answer is kept as `ended`; None: it was not asked since somebody set it so."""
 
     def __init__(self, stop: Stopping) -> None:
-        super().__init__(stop.options, stop.context)
-        self._stop, self.discard, self.attends = stop, stop.discard, stop.attends
-        self.begins, self.end = stop.begins, stop.end
+        self._stop = stop
+        self.ended: bool | None = None
 
-    def forget(self) -> None:
-        """Forget the last answer, before a step."""
-        self.ended = None
-
-    def hear(self, samples: np.ndarray, final: bool) -> Steps[None] | None:
-        return self._stop.hear(samples, final)
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._stop, name)
 
     def ends(self, view: View) -> bool:
         self.ended = bool(self._stop.ends(view))
-        self.discard = self._stop.discard
         return self.ended
-
-    def why(self) -> str:
-        return "" if self.ended is None else self._stop.why()
-
-    def first(self, new: Tokens) -> Tokens:
-        return self._stop.first(new)
 
 
 def end_of(stop: Stopping, new: Tokens, view: Callable[[Tokens], View] = TokensView) -> int | None:
@@ -169,44 +160,78 @@ class _EndOfSentence(Stopping):
         return False
 
 
+class Measured(Stop):
+    """A STOP that compares a number with a bound, the option that `sweeps` names.
+
+    why: what is said of both, such as "entropy {:.2f}, most {:g}".
+    discard: see `Stopping`.
+    """
+
+    why: ClassVar[str]
+    discard: ClassVar[int] = 0
+
+    @abstractmethod
+    def measure(self, view: View, words: Words) -> float:
+        """The number."""
+
+    def is_over(self, number: float) -> bool:
+        """Whether it ends the search."""
+        assert self.swept is not None
+        return number > self.swept
+
+    def first(self, new: Tokens, words: Words) -> Tokens:
+        """See `Stopping.first`."""
+        return new
+
+    def open(self, context: Context) -> Stopping:
+        return _Measured(self, context)
+
+
+class _Measured(Stopping):
+    options: Measured
+    _found = math.nan
+
+    def __init__(self, options: Measured, context: Context) -> None:
+        super().__init__(options, context)
+        self.discard = options.discard
+
+    def ends(self, view: View) -> bool:
+        self._found = self.options.measure(view, self.context.words)
+        return self.options.is_over(self._found)
+
+    def why(self) -> str:
+        return self.options.why.format(self._found, self.options.swept)
+
+    def first(self, new: Tokens) -> Tokens:
+        return self.options.first(new, self.context.words)
+
+
 @dataclass(frozen=True)
-class MaxTokens(Stop):
+class MaxTokens(Measured):
     """At most `n` new tokens per step: the write parameter N of Nguyen et al. 2021, section 2.2."""
 
-    n: int
+    n: Count
 
     label = "N{n}"
     sweeps = "n"
-
-    def __post_init__(self) -> None:
-        if self.n < 1:
-            raise SimulstError(f"stop: n is {self.n}; at least one token must be written.")
+    why = "{} new tokens, most {}"
 
     @property
     def most_tokens(self) -> int:
         return self.n
 
-    def open(self, context: Context) -> Stopping:
-        return _MaxTokens(self, context)
+    def measure(self, view: View, words: Words) -> int:
+        return len(view.tokens)
 
+    def is_over(self, number: float) -> bool:
+        return number >= self.n
 
-class _MaxTokens(Stopping):
-    options: MaxTokens
-    _count = 0
-
-    def ends(self, view: View) -> bool:
-        self._count = len(view.tokens)
-        return self._count >= self.options.n
-
-    def why(self) -> str:
-        return f"{self._count} new tokens, most {self.options.n}"
-
-    def first(self, new: Tokens) -> Tokens:
-        return new[: self.options.n]
+    def first(self, new: Tokens, words: Words) -> Tokens:
+        return new[: self.n]
 
 
 @dataclass(frozen=True)
-class MaxWords(Stop):
+class MaxWords(Measured):
     """At most `n` words per step; for zh, ja, ... characters. wait-k uses n 1.
 
     A word counts when the next word has begun, because only then it is known to be complete. So COMMIT must commit
@@ -214,41 +239,29 @@ class MaxWords(Stop):
     early. If the first token of a step has several characters, it counts as one.
     """
 
-    n: int
+    n: Count
 
     label = "W{n}"
     sweeps = "n"
+    why = "{} new words, most {}"
     whole_words = True
-
-    def __post_init__(self) -> None:
-        if self.n < 1:
-            raise SimulstError(f"stop: n is {self.n}; at least one word must be written.")
 
     @property
     def enough_tokens(self) -> int:
         return 10 * self.n
 
-    def open(self, context: Context) -> Stopping:
-        return _MaxWords(self, context)
+    def measure(self, view: View, words: Words) -> int:
+        return words.count(view.tokens)
 
+    def is_over(self, number: float) -> bool:
+        return number >= self.n
 
-class _MaxWords(Stopping):
-    options: MaxWords
-    _count = 0
-
-    def ends(self, view: View) -> bool:
-        self._count = self.context.words.count(view.tokens)
-        return self._count >= self.options.n
-
-    def why(self) -> str:
-        return f"{self._count} new words, most {self.options.n}"
-
-    def first(self, new: Tokens) -> Tokens:
-        return new[: self.context.words.first(new, self.options.n)]
+    def first(self, new: Tokens, words: Words) -> Tokens:
+        return new[: words.first(new, self.n)]
 
 
 @dataclass(frozen=True)
-class CTC(Stop):
+class CTC(Measured):
     """The CTC online policy (CUNI-KIT 2023, section 2.3): end at log Odds_end(g) > threshold, and drop g's last token.
 
     threshold: C_end in the paper, which recommends -2 to 2. With a lower threshold each search ends sooner, less is
@@ -257,32 +270,17 @@ class CTC(Stop):
         best token (equation 5). The exact sum is larger, so searches end later and latency is lower.
     """
 
-    threshold: float
+    threshold: AnyNumber
     exact: bool = False
 
     label = "CTC{exact:-exact}{threshold:+g}"
     sweeps = "threshold"
+    why = "log odds of the end {:+.2f}, threshold {:g}"
+    discard = 1
     needs = frozenset({Need.CTC, Need.STEPS})
 
-    def __post_init__(self) -> None:
-        if math.isnan(self.threshold):
-            raise SimulstError("stop: threshold is not a number; the paper's values lie between -2 and 2.")
-
-    def open(self, context: Context) -> Stopping:
-        return _CTC(self, context)
-
-
-class _CTC(Stopping):
-    options: CTC
-    discard = 1
-    _odds = math.nan
-
-    def ends(self, view: View) -> bool:
-        self._odds = view.odds_of_end(self.options.exact)
-        return self._odds > self.options.threshold
-
-    def why(self) -> str:
-        return f"log odds of the end {self._odds:+.2f}, threshold {self.options.threshold:g}"
+    def measure(self, view: View, words: Words) -> float:
+        return view.odds_of_end(self.exact)
 
 
 @dataclass(frozen=True)
@@ -305,27 +303,24 @@ class AlignAtt(Stop):
     others, so `layers`, `heads` and `pairs` stay empty.
     """
 
-    frames: int | None = None
+    frames: Count | None = None
     layers: tuple[int, ...] = ()
     heads: tuple[int, ...] = ()
-    words: int | None = None
+    words: Amount | None = None
     pairs: tuple[tuple[int, int], ...] = ()
     zscore: bool = False
-    median: int = 1
+    median: Count = 1
 
     label = "AlignAtt{last}{counts_words:w}{layers:-L}{heads:-H}{named:-P}{zscore:-z}{smoothed:-med}"
     sweeps = "last"
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         if (self.frames is None) == (self.words is None):
             raise SimulstError("stop: align_att needs one of the options 'frames' and 'words'.")
-        if self.frames is not None and self.frames < 1:
-            raise SimulstError(f"stop: frames is {self.frames}; at least the last frame must stop the search.")
-        if self.words is not None and self.words < 0:
-            raise SimulstError(f"stop: words is {self.words}; give 0 (all committed words are accessible) or more.")
         if self.pairs and (self.layers or self.heads):
             raise SimulstError("stop: 'pairs' names heads by layer and number; leave 'layers' and 'heads' out.")
-        if self.median < 1 or self.median % 2 == 0:
+        if self.median % 2 == 0:
             raise SimulstError(f"stop: median is {self.median}; give an odd number of places, 1 for none.")
 
     @property
@@ -406,22 +401,19 @@ class Contrast(Stop):
     most: one that begins before so many frames at the end always does. It bounds the lag.
     """
 
-    p: float = 0.5
-    change: float = 1.0
-    least: int = 10
-    most: int = 150
+    p: Annotated[float, Field(gt=0, le=1)] = 0.5
+    change: Annotated[float, Field(gt=0)] = 1.0
+    least: Amount = 10
+    most: Amount = 150
 
     label = "contrast{p:g}+{change:g}-{least}to{most}"
     sweeps = "p"
     needs = frozenset({Need.ATTENTION, Need.CONTRAST})
 
     def __post_init__(self) -> None:
-        if not 0 < self.p <= 1:
-            raise SimulstError(f"stop: p is {self.p:g}; give a probability above 0, up to 1.")
-        if not self.change > 0:
-            raise SimulstError(f"stop: change is {self.change:g}; give a difference of log p above 0.")
-        if not 0 <= self.least <= self.most:
-            raise SimulstError(f"stop: least is {self.least} and most {self.most}; give 0 <= least <= most frames.")
+        super().__post_init__()
+        if self.least > self.most:
+            raise SimulstError(f"stop: least is {self.least} and most {self.most}; give least <= most frames.")
 
     def open(self, context: Context) -> Stopping:
         return _Contrast(self, context)
@@ -446,74 +438,49 @@ class _Contrast(Stopping):
 
 
 @dataclass(frozen=True)
-class Entropy(Stop):
+class Entropy(Measured):
     """End before a token of which the model is not sure.
 
     most: the entropy of its distribution, in nats, above which the search ends.
     """
 
-    most: float
+    most: Nats
 
     label = "entropy{most:g}"
     sweeps = "most"
+    why = "entropy {:.2f}, most {:g}"
     needs = frozenset({Need.DISTRIBUTION})
 
-    def __post_init__(self) -> None:
-        _check_nats("most", self.most)
-
-    def open(self, context: Context) -> Stopping:
-        return _Entropy(self, context)
-
-
-class _Entropy(Stopping):
-    options: Entropy
-    _found = math.nan
-
-    def ends(self, view: View) -> bool:
+    def measure(self, view: View, words: Words) -> float:
         log_p = view.distribution()
         p = np.exp(log_p)
-        self._found = -float((p * np.where(p > 0, log_p, 0.0)).sum())
-        return self._found > self.options.most
-
-    def why(self) -> str:
-        return f"entropy {self._found:.2f}, most {self.options.most:g}"
+        return -float((p * np.where(p > 0, log_p, 0.0)).sum())
 
 
 @dataclass(frozen=True)
-class Margin(Stop):
+class Margin(Measured):
     """End before a token that is hardly more probable than the next best one.
 
     least: the difference of their log p below which the search ends.
     """
 
-    least: float
+    least: Nats
 
     label = "margin{least:g}"
     sweeps = "least"
+    why = "margin {:.2f}, least {:g}"
     needs = frozenset({Need.DISTRIBUTION})
 
-    def __post_init__(self) -> None:
-        _check_nats("least", self.least)
-
-    def open(self, context: Context) -> Stopping:
-        return _Margin(self, context)
-
-
-class _Margin(Stopping):
-    options: Margin
-    _found = math.nan
-
-    def ends(self, view: View) -> bool:
+    def measure(self, view: View, words: Words) -> float:
         second, first = np.partition(view.distribution(), -2)[-2:]
-        self._found = float(first - second)
-        return self._found < self.options.least
+        return float(first - second)
 
-    def why(self) -> str:
-        return f"margin {self._found:.2f}, least {self.options.least:g}"
+    def is_over(self, number: float) -> bool:
+        return number < self.least
 
 
 @dataclass(frozen=True)
-class Divergence(Stop):
+class Divergence(Measured):
     """End before a token whose distribution will still change, after DiG-SST (Chen et al., AAAI 2024).
 
     A head on the decoder's states foresees by how much (simulst/training/divergence.py).
@@ -521,34 +488,15 @@ class Divergence(Stop):
     threshold: the divergence (KL, nats) above which the search ends.
     """
 
-    threshold: float
+    threshold: Nats
 
     label = "divergence{threshold:g}"
     sweeps = "threshold"
+    why = "divergence {:.2f}, threshold {:g}"
     needs = frozenset({Need.STEPS, Need.DIVERGENCE})
 
-    def __post_init__(self) -> None:
-        _check_nats("threshold", self.threshold)
-
-    def open(self, context: Context) -> Stopping:
-        return _Divergence(self, context)
-
-
-class _Divergence(Stopping):
-    options: Divergence
-    _found = math.nan
-
-    def ends(self, view: View) -> bool:
-        self._found = view.divergence()
-        return self._found > self.options.threshold
-
-    def why(self) -> str:
-        return f"divergence {self._found:.2f}, threshold {self.options.threshold:g}"
-
-
-def _check_nats(name: str, value: float) -> None:
-    if not value >= 0:
-        raise SimulstError(f"stop: {name} is {value:g}; give 0 nats or more.")
+    def measure(self, view: View, words: Words) -> float:
+        return view.divergence()
 
 
 @dataclass(frozen=True)
@@ -613,6 +561,7 @@ class AnyOf(Stop):
     label = "{of}"
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         if not self.of:
             raise SimulstError("stop: any_of names no STOP; give at least one under 'of'.")
 

@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping
 from dataclasses import dataclass, fields, replace
-from typing import Any, ClassVar, Literal
+from typing import Annotated, Any, ClassVar, Literal
+
+from pydantic import Field
 
 from simulst.errors import SimulstError
 from simulst.hypotheses import Tokens
 from simulst.needs import Need
+from simulst.options import Amount, NotNegative, Number, Positive, Share
 from simulst.policy.base import Options
 
-MOST_BEAM = 1000  # a larger beam would only fill the memory
+Beam = Annotated[int, Field(ge=1, le=1000)]  # a larger beam would only fill the memory
 CTC_WEIGHT = 0.3  # where no other was chosen for the model
 LENGTH_RATIO = 1.0  # where the model has no usual one
 TOKENS_PER_SECOND = 25.0  # of speech: 1.0 for frames of 40 ms
@@ -53,10 +55,10 @@ class BeamSearch(SearchOptions):
     max_tokens_per_second: most tokens per second of speech. It prevents endless repetition.
     """
 
-    beam: int = 5
-    length_penalty: float = 1.0
-    no_repeat_ngram: int = 0
-    max_tokens_per_second: float = TOKENS_PER_SECOND
+    beam: Beam = 5
+    length_penalty: Number = 1.0
+    no_repeat_ngram: Amount = 0
+    max_tokens_per_second: Positive = TOKENS_PER_SECOND
 
     needs = frozenset({Need.LIBRARY_SEARCH})
     short: ClassVar = {
@@ -65,15 +67,6 @@ class BeamSearch(SearchOptions):
         "no_repeat_ngram": "ngram",
         "max_tokens_per_second": "tps",
     }
-
-    def __post_init__(self) -> None:
-        if not 1 <= self.beam <= MOST_BEAM:
-            raise SimulstError(f"search: beam is {self.beam}; give 1 (greedy search) to {MOST_BEAM}.")
-        _check_ngram(self.no_repeat_ngram)
-        if not math.isfinite(self.length_penalty):
-            raise SimulstError(f"search: length_penalty is {self.length_penalty:g}; give a finite number.")
-        if not (math.isfinite(self.max_tokens_per_second) and self.max_tokens_per_second > 0):
-            raise SimulstError(f"search: max_tokens_per_second is {self.max_tokens_per_second:g}; give more than 0.")
 
 
 @dataclass(frozen=True)
@@ -92,12 +85,12 @@ class JointOptions(SearchOptions):
     terms_bonus: added to the decoder's log p for each token of a term of the recording's context (terms.py).
     """
 
-    beam: int = 6
-    ctc_weight: float | None = None
-    length_bonus: float | None = None
-    max_length_ratio: float | None = None
-    no_repeat_ngram: int = 0
-    terms_bonus: float = 0.0
+    beam: Beam = 6
+    ctc_weight: Share | None = None
+    length_bonus: Number | None = None
+    max_length_ratio: Positive | None = None
+    no_repeat_ngram: Amount = 0
+    terms_bonus: NotNegative = 0.0
 
     short: ClassVar = {
         **{"beam": "beam", "ctc_weight": "ctc", "length_bonus": "bonus", "max_length_ratio": "ratio"},
@@ -134,19 +127,6 @@ class JointOptions(SearchOptions):
     def keeps_width(self) -> bool:
         """Whether `joint_beam_search` keeps `beam` hypotheses running until as many have ended, as CTranslate2 does."""
         return False
-
-    def __post_init__(self) -> None:
-        if not 1 <= self.beam <= MOST_BEAM:
-            raise SimulstError(f"search: beam is {self.beam}; give 1 (greedy search) to {MOST_BEAM}.")
-        if self.ctc_weight is not None and not 0 <= self.ctc_weight <= 1:
-            raise SimulstError(f"search: ctc_weight is {self.ctc_weight:g}; give 0 (the decoder alone) to 1.")
-        if self.length_bonus is not None and not math.isfinite(self.length_bonus):
-            raise SimulstError(f"search: length_bonus is {self.length_bonus:g}; give a finite number.")
-        if not (math.isfinite(self.length_ratio) and self.length_ratio > 0):
-            raise SimulstError(f"search: max_length_ratio is {self.max_length_ratio:g}; give more than 0.")
-        _check_ngram(self.no_repeat_ngram)
-        if not (math.isfinite(self.terms_bonus) and self.terms_bonus >= 0):
-            raise SimulstError(f"search: terms_bonus is {self.terms_bonus:g}; give 0 (off) or more.")
 
 
 @dataclass(frozen=True)
@@ -222,7 +202,7 @@ class IBWBS(JointOptions):
         algorithm does not have, do not count in it, as in BWBS: most sentences repeat one.
     """
 
-    step_back: int = 2
+    step_back: Amount = 2
     repetition: bool | None = None
     final: Literal["raw", "per_token", "literal"] = "raw"
 
@@ -241,21 +221,11 @@ class IBWBS(JointOptions):
         assert isinstance(filled, IBWBS)
         return replace(filled, repetition=Need.BLOCKS in gives if self.repetition is None else self.repetition)
 
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        if self.step_back < 0:
-            raise SimulstError(f"search: step_back is {self.step_back}; give 0 or more tokens (2 in the paper).")
-
 
 def draft_after(committed: Tokens, options: SearchOptions, last: Tokens) -> Tokens:
     """What a search is given as a draft: what follows the committed tokens in the text that the last step found."""
     wanted = isinstance(options, JointBeamSearch) and options.draft
     return last[len(committed) :] if wanted and last[: len(committed)] == committed else ()
-
-
-def _check_ngram(size: int) -> None:
-    if size < 0:
-        raise SimulstError(f"search: no_repeat_ngram is {size}; give 0 (off) or a length.")
 
 
 def _short(value: Any) -> str:

@@ -5,7 +5,6 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from simulst.errors import SimulstError
 from simulst.hypotheses import Beam, Hypothesis, Tokens
 from simulst.policy.commit import All, Commit, Hold, LocalAgreement, SharedPrefix
 from simulst.words import Words
@@ -40,19 +39,10 @@ def test_what_is_stable_by_definition(beams: list[Beam], n: int) -> None:
     assert SharedPrefix(n).stable(beams) == (common([text for one in texts[-n:] for text in one]) if enough else ())
 
 
-@pytest.mark.parametrize("kind", [Hold, LocalAgreement, SharedPrefix])
-@pytest.mark.parametrize("n", [0, -1])
-def test_bad_n(kind: type, n: int) -> None:
-    with pytest.raises(SimulstError, match=f"n is {n}; it must be at least 1"):
-        kind(n)
-
-
 def test_agreement_on_the_beginning_alone() -> None:
-    """Its name, and a number that means nothing."""
+    """Its name."""
     commit = LocalAgreement(2, first=4, most_behind=3, whole_words=True)
     assert (commit.label, commit.curve) == ("LA-2-first4-behind3w", "LA-n-first4-behind3w")
-    with pytest.raises(SimulstError, match="first is -1; give a number of tokens, or 0"):
-        LocalAgreement(2, first=-1)
 
 
 @pytest.mark.parametrize("inner", [All(), Hold(2), LocalAgreement(2), SharedPrefix(1)])

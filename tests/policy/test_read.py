@@ -1,5 +1,4 @@
 import math
-from collections.abc import Callable
 from types import SimpleNamespace
 from typing import Any
 
@@ -68,32 +67,6 @@ def test_pieces_keep_their_places(frames: int) -> None:
         assert reading.next_ms(number * piece) == (number + 1) * piece
         assert reading.next_ms(number * piece + 0.0625) == (number + 1) * piece
         assert reading.next_ms((number + 1) * piece - 0.0625) == (number + 1) * piece
-
-
-@pytest.mark.parametrize(
-    ("make", "message"),
-    [
-        *((lambda ms=ms: Chunk(ms), "ms is .*positive") for ms in (0, -1, math.nan, math.inf)),
-        *((lambda ms=ms: Chunk(9, ms), "initial_wait_ms is .*0 or more") for ms in (-1, math.nan, math.inf)),
-        (lambda: Block(0), "n is 0; give at least one block"),
-        (lambda: WaitKAtTestTime(0), "k is 0; wait for at least one unit"),
-        (lambda: WaitKAtTestTime(1, 0), "unit_ms is 0"),
-        (lambda: WaitKAtTestTime(1, math.inf), "unit_ms is inf"),
-        (lambda: WaitK(0), "k is 0; wait for at least one unit"),
-        (lambda: WaitK(1, writes=0), "writes is 0"),
-        (lambda: WaitStride(0, 10), "k is 0; give at least one frame"),
-        (lambda: WaitStride(100, 0), "s is 0; give at least one frame"),
-        (lambda: Boundary(-0.1, "p"), r"threshold is -0\.1"),
-        (lambda: Boundary(1.1, "p"), r"threshold is 1\.1"),
-        (lambda: Boundary(math.nan, "p"), "threshold is nan"),
-        (lambda: Boundary(0.5, "p", 0), "frames is 0.*multiple of 4"),
-        (lambda: Boundary(0.5, "p", -4), "frames is -4"),
-        (lambda: Boundary(0.5, "p", 50), "frames is 50"),
-    ],
-)
-def test_bad_options(make: Callable[[], Read], message: str) -> None:
-    with pytest.raises(SimulstError, match="read: " + message):
-        make()
 
 
 def test_wait_k_is_that_of_the_model() -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from types import SimpleNamespace
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from simulstream.server.speech_processors.base_streamatt import (
@@ -13,8 +12,6 @@ from simulstream.server.speech_processors.base_streamatt import (
     PunctuationTextHistory,
 )
 
-from simulst.config import parse_decoding
-from simulst.errors import SimulstError
 from simulst.policy.segment import Attention
 from simulst.words import Words
 
@@ -47,13 +44,3 @@ def test_what_stays_is_simulstreams(words: list[tuple[str, list[str], str]], num
 def test_characters(text: str, number: int) -> None:
     chars = FixedCharsTextHistory(SimpleNamespace(history_chars=number)).select_text_history([*text])
     assert kept(Attention(number), [*text], "char") == chars
-
-
-def test_a_bound_of_nothing_is_refused() -> None:
-    raw = {
-        "read": {"type": "chunk", "ms": 500},
-        "commit": {"type": "all"},
-        "segment": {"type": "attention", "words": 0},
-    }
-    with pytest.raises(SimulstError, match="words"):
-        parse_decoding(raw, "test")

@@ -21,7 +21,6 @@ from simulst.policy.stop import (
     Watched,
     end_of,
 )
-from simulst.search import BeamSearch
 from simulst.words import Words
 
 PIECES = [" a", " b", "c", " d"]
@@ -36,12 +35,8 @@ class Known(View):
     """A view that answers everything, and records what it was asked."""
 
     def __init__(self, tokens: Tokens = (), odds: float = math.nan, left: float = math.nan) -> None:
-        self._tokens, self.odds, self.left = tokens, odds, left
+        self.tokens, self.odds, self.left = tokens, odds, left
         self.asked: list[object] = []
-
-    @property
-    def tokens(self) -> Tokens:
-        return self._tokens
 
     def odds_of_end(self, exact: bool = False) -> float:
         self.asked.append(exact)
@@ -70,9 +65,6 @@ def test_max_words() -> None:
     texts = [(), (0,), (0, 1), (0, 1, 2), (0, 1, 2, 3), (0, 1, 2, 3, 0)]
     assert [stop.ends(TokensView(text)) for text in texts] == [False] * 4 + [True] * 2
     assert [stop.first(text) for text in texts] == [*texts[:4], (0, 1, 2), (0, 1, 2)]
-    for n in (0, -2):
-        with pytest.raises(SimulstError, match=f"stop: n is {n}; at least one word"):
-            MaxWords(n)
 
 
 def test_ctc() -> None:
@@ -85,8 +77,6 @@ def test_ctc() -> None:
         view = Known(odds=1.0)
         open_stop(CTC(0.0, exact)).ends(view)
         assert view.asked == [exact]
-    with pytest.raises(SimulstError, match="stop: threshold is not a number"):
-        CTC(math.nan)
 
 
 def test_align_att() -> None:
@@ -97,8 +87,6 @@ def test_align_att() -> None:
     view = Known(left=1.0)
     stop.ends(view)
     assert view.asked == [Look([(0, 0), (0, 3)])] and stop.attends == [(0, 0), (0, 3)]
-    with pytest.raises(SimulstError, match="stop: frames is 0"):
-        AlignAtt(0)
 
 
 @pytest.mark.parametrize(
@@ -164,23 +152,6 @@ def test_what_was_not_declared_cannot_be_asked_for() -> None:
             ask(TokensView(()))
 
 
-@pytest.mark.parametrize(
-    "options",
-    [
-        {"beam": 0},
-        {"no_repeat_ngram": -1},
-        {"length_penalty": math.nan},
-        {"max_tokens_per_second": 0.0},
-        {"max_tokens_per_second": math.nan},
-        {"max_tokens_per_second": math.inf},
-    ],
-)
-def test_bad_search(options: dict[str, float]) -> None:
-    [(name, value)] = options.items()
-    with pytest.raises(SimulstError, match=f"search: {name} is {value:g}; "):
-        BeamSearch(**options)  # type: ignore[arg-type]
-
-
 def test_why_a_search_ended() -> None:
     for stop, view, why in (
         (EndOfSentence(), Known(), ""),
@@ -203,11 +174,9 @@ def test_why_a_search_ended() -> None:
 
 def test_a_watched_stop_answers_as_it_would() -> None:
     stop = Watched(open_stop(CTC(0.0)))
-    assert (stop.options, stop.ended, stop.why(), stop.discard, stop.first((1, 2))) == (CTC(0.0), None, "", 1, (1, 2))
+    assert (stop.options, stop.ended, stop.discard, stop.first((1, 2))) == (CTC(0.0), None, 1, (1, 2))
     assert [stop.ends(Known(odds=odds)) for odds in (-1.0, 1.0)] == [False, True]
     assert (stop.ended, stop.why()) == (True, "log odds of the end +1.00, threshold 0")
-    stop.forget()
-    assert (stop.ended, stop.why()) == (None, "")
 
 
 def test_contrast_by_its_definition() -> None:
@@ -222,6 +191,5 @@ def test_contrast_by_its_definition() -> None:
         goes_out = left >= 100 or (left >= 10 and (now >= 0.5 or ratio >= math.e))
         assert stop.ends(view) == (not goes_out), (left, now, before)
     assert not stop.ends(TokensView((), lambda: [math.inf], chances=lambda: []))  # the end of the text
-    for options, wrong in (((0, 1), "p is 0"), ((0.5, 0), "change is 0"), ((0.5, 1, 9, 8), "least is 9 and most 8")):
-        with pytest.raises(SimulstError, match=f"stop: {wrong}"):
-            Contrast(*options)
+    with pytest.raises(SimulstError, match="stop: least is 9 and most 8"):
+        Contrast(0.5, 1, 9, 8)
