@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 @target_lang_option
 @context_options
 @jobs_option
-@click.option("--seconds", default=60.0, show_default=True, type=Positive(), help="Audio to try.")
+@click.option("--seconds", default=60.0, type=Positive(), help="Audio to try.")
 def bench(
     data: str,
     model: str,

@@ -149,9 +149,7 @@ def force_option(what: str) -> Callable[[F], F]:
 
 
 cluster_options = together(
-    click.option(
-        "--jobs", default=1, show_default=True, type=click.IntRange(1), help="Processes on this machine or on Slurm."
-    ),
+    click.option("--jobs", default=1, type=click.IntRange(1), help="Processes on this machine or on Slurm."),
     click.option(
         "--slurm",
         is_flag=True,

@@ -35,7 +35,6 @@ run_options = together(
     click.option(
         "--streams",
         default=1,
-        show_default=True,
         type=click.IntRange(1),
         help="Utterances that each process decodes together, in batches. The words are the same up to rounding "
         "(docs/decoding.md). With several, no computation times are logged, so there are no computation-aware figures.",

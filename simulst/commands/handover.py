@@ -30,7 +30,7 @@ def export(data: str, target_lang: str, text: str | None, out: Path, limit: int 
 
 @click.command()
 @click.argument("log", type=PATH)
-@click.option("--target-lang", default="en", show_default=True, help="Target language.")
+@click.option("--target-lang", default="en", help="Target language.")
 @unit_option
 def simulstream(log: Path, target_lang: str, unit: str | None) -> None:
     """Print a log in simulstream's form.
@@ -49,8 +49,10 @@ def simulstream(log: Path, target_lang: str, unit: str | None) -> None:
 @click.argument("choices", nargs=-1, required=True, type=PATH)
 @click.option("--out", required=True, type=PATH, help="Folder to make.")
 @click.option("--contact", required=True, help="Who answers questions: name and address.")
-@click.option("--device", default="cpu", show_default=True, type=click.Choice(["cpu", "cuda"]), help="Of the image.")
-@click.option("--base", default="", help="Image that the Dockerfile begins with [default: Python's slim one].")
+@click.option("--device", default="cpu", type=click.Choice(["cpu", "cuda"]), help="Of the image.")
+@click.option(
+    "--base", default="", show_default=False, help="Image that the Dockerfile begins with [default: Python's slim one]."
+)
 @click.option("--debian", multiple=True, metavar="PACKAGE", help="Debian package that a system needs (repeatable).")
 @click.option("--licence", "licences", multiple=True, type=PATH, help="Licence of a model (repeatable).")
 @click.option("--context", type=PATH, help="What is known of the recordings (TSV).")
@@ -73,8 +75,8 @@ def pack(choices: tuple[Path, ...], out: Path, **options: Any) -> None:
 @click.argument("folder", type=PATH)
 @click.argument("recordings", type=PATH)
 @click.option("--system", help="Only this one.")
-@click.option("--port", default=8080, show_default=True, type=click.IntRange(1, 65535), help="Of the server.")
-@click.option("--agent-port", default=8888, show_default=True, type=click.IntRange(1, 65535), help="Of the agent.")
+@click.option("--port", default=8080, type=click.IntRange(1, 65535), help="Of the server.")
+@click.option("--agent-port", default=8888, type=click.IntRange(1, 65535), help="Of the agent.")
 @click.option("--environment", type=PATH, help="Folder for its packages [default: beside FOLDER].")
 @click.option("--without-docker", is_flag=True, help="Do not use Docker even if it is there.")
 def verify(folder: Path, recordings: Path, **options: Any) -> None:

@@ -52,7 +52,10 @@ class Sections(click.Group):
                 )
 
 
-@click.group(cls=Sections, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 110})
+@click.group(
+    cls=Sections,
+    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 110, "show_default": True},
+)
 @click.version_option(__version__)
 @click.option("-v", "--verbose", is_flag=True, help="Log more to stderr.")
 def main(verbose: bool) -> None:

@@ -22,10 +22,10 @@ def models() -> None:
 @click.option("--alignments", type=PATH, help="Pairs with word alignments (.json), or Pharaoh's format.")
 @click.option("--source", type=PATH, help="The source, a line for each pair; without --alignments, NLTK aligns.")
 @click.option("--target", type=PATH, help="The same of the translations.")
-@click.option("--pairs", "most", default=60, show_default=True, type=click.IntRange(min=2), help="Look at so many.")
+@click.option("--pairs", "most", default=60, type=click.IntRange(min=2), help="Look at so many.")
 @click.option("--times", type=PATH, help="For a speech model: CTM, the times of the words that it writes.")
 @click.option("--audio", type=PATH, help="With --times: the folder of the recordings, or a data directory.")
-@click.option("--count", default=6, show_default=True, type=click.IntRange(min=1), help="How many heads are chosen.")
+@click.option("--count", default=6, type=click.IntRange(min=1), help="How many heads are chosen.")
 def heads(
     model: Path,
     source_lang: str,

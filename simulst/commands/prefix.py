@@ -33,14 +33,10 @@ def prefix() -> None:
 @source_lang_option
 @target_lang_option
 @click.option("--out", required=True, type=PATH, help="Folder for the pairs.")
-@click.option(
-    "--tau", default=100, show_default=True, type=click.IntRange(1), help="Frames of 10 ms by which prefixes grow."
-)
-@click.option(
-    "--beam", default=10, show_default=True, type=click.IntRange(1), help="Beam size; the decoder searches without CTC."
-)
+@click.option("--tau", default=100, type=click.IntRange(1), help="Frames of 10 ms by which prefixes grow.")
+@click.option("--beam", default=10, type=click.IntRange(1), help="Beam size; the decoder searches without CTC.")
 @click.option("--open-end", is_flag=True, help="Leave out the full stop after a prefix's translation.")
-@click.option("--limit", default=0, type=click.IntRange(0), help="Only the first N utterances.")
+@click.option("--limit", default=0, show_default=False, type=click.IntRange(0), help="Only the first N utterances.")
 @cluster_options
 @force_option("Extract them again.")
 def extract(
@@ -140,7 +136,6 @@ def times(
     "--lags",
     type=Numbers(int, zero=True),
     default="0 1 2",
-    show_default=True,
     help="Lags, in chunks, which utterances have in turn.",
 )
 @force_option("Write the data directory again.")
@@ -182,16 +177,16 @@ def chunks(
 @click.option("--valid-data", required=True, type=PATH, help="Data directory of held-out utterances.")
 @click.option("--valid-prefixes", required=True, type=PATH, help="Their prefixes.jsonl.")
 @click.option("--out", required=True, type=PATH, help="Folder for the training.")
-@click.option("--mels", default=80, show_default=True, help="Log-mel features per frame.")
-@click.option("--channels", default=32, show_default=True, help="Channels of the two convolutions.")
-@click.option("--embedding", default=256, show_default=True, help="Input size of the LSTM.")
-@click.option("--hidden", default=512, show_default=True, help="State size of the LSTM.")
-@click.option("--learning-rate", default=1e-4, show_default=True, help="Adam's peak learning rate.")
-@click.option("--warmup", default=4000, show_default=True, help="Updates until the peak learning rate.")
-@click.option("--patience", default=8, show_default=True, help="Stop after N epochs without a lower loss.")
-@click.option("--batch-frames", default=12000, show_default=True, help="Frames (10 ms) per batch.")
-@click.option("--max-epochs", default=200, show_default=True, help="Stop after N epochs.")
-@click.option("--seed", default=0, show_default=True, type=click.IntRange(0), help="Random seed.")
+@click.option("--mels", default=80, help="Log-mel features per frame.")
+@click.option("--channels", default=32, help="Channels of the two convolutions.")
+@click.option("--embedding", default=256, help="Input size of the LSTM.")
+@click.option("--hidden", default=512, help="State size of the LSTM.")
+@click.option("--learning-rate", default=1e-4, help="Adam's peak learning rate.")
+@click.option("--warmup", default=4000, help="Updates until the peak learning rate.")
+@click.option("--patience", default=8, help="Stop after N epochs without a lower loss.")
+@click.option("--batch-frames", default=12000, help="Frames (10 ms) per batch.")
+@click.option("--max-epochs", default=200, help="Stop after N epochs.")
+@click.option("--seed", default=0, type=click.IntRange(0), help="Random seed.")
 @force_option("Delete the training in --out, and begin again.")
 def predictor(
     data: Path,

@@ -28,11 +28,9 @@ from simulst.commands.common import (
     type=PATH,
     help="Picture to write (.png, .svg or .pdf; repeatable).",
 )
-@click.option(
-    "--x", "latencies", multiple=True, default=("AL", "LAAL"), show_default=True, help="Latency metric (repeatable)."
-)
-@click.option("--y", "quality", default="BLEU", show_default=True, help="Quality: BLEU, chrF, COMET, or your own.")
-@click.option("--title", default="", help="Title of the picture.")
+@click.option("--x", "latencies", multiple=True, default=("AL", "LAAL"), help="Latency metric (repeatable).")
+@click.option("--y", "quality", default="BLEU", help="Quality: BLEU, chrF, COMET, or your own.")
+@click.option("--title", default="", show_default=False, help="Title of the picture.")
 def plot(
     runs: tuple[Path, ...], pictures: tuple[Path, ...], latencies: tuple[str, ...], quality: str, title: str
 ) -> None:
@@ -70,7 +68,6 @@ def table(runs: tuple[Path, ...]) -> None:
     "--utterances",
     "count",
     default=2,
-    show_default=True,
     type=click.IntRange(0),
     help="How many of the best, worst and most delayed utterances are shown.",
 )
@@ -103,15 +100,9 @@ class _Choose(click.Command):
 
 @click.command(cls=_Choose)
 @click.argument("runs", nargs=-1, required=True, type=PATH)
-@click.option("--metric", default="LAAL", show_default=True, help="Lag in scores.json, such as LongYAAL or LAAL_CA.")
-@click.option("--quality", default="BLEU", show_default=True, help="What decides: BLEU, chrF, COMET, or your own.")
-@click.option(
-    "--regimes",
-    type=Words(),
-    default="0-2000 2000-4000",
-    show_default=True,
-    help="Lowest and highest lags, ms.",
-)
+@click.option("--metric", default="LAAL", help="Lag in scores.json, such as LongYAAL or LAAL_CA.")
+@click.option("--quality", default="BLEU", help="What decides: BLEU, chrF, COMET, or your own.")
+@click.option("--regimes", type=Words(), default="0-2000 2000-4000", help="Lowest and highest lags, ms.")
 @click.option("--most-rtf", type=click.FloatRange(0), help="Runs with a higher RTF are left out.")
 @segmentation_option
 @references_option

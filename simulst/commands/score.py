@@ -24,16 +24,15 @@ from simulst.commands.common import (
 
 @click.command()
 @click.argument("log", type=PATH)
-@click.option("--target-lang", default="en", show_default=True, help="Target language: sets BLEU's tokenizer.")
-@click.option("--source-lang", default="", help="Source language; if it is the target language, adds WER and CER.")
-@unit_option
+@click.option("--target-lang", default="en", help="Target language: sets BLEU's tokenizer.")
 @click.option(
-    "--bootstrap",
-    default=1000,
-    show_default=True,
-    type=click.IntRange(0),
-    help="Resamples for confidence intervals; 0: none.",
+    "--source-lang",
+    default="",
+    show_default=False,
+    help="Source language; if it is the target language, adds WER and CER.",
 )
+@unit_option
+@click.option("--bootstrap", default=1000, type=click.IntRange(0), help="Resamples for confidence intervals; 0: none.")
 @click.option("--against", type=PATH, help="Another log: a paired test of the difference.")
 @segmentation_option
 @references_option

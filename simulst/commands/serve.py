@@ -34,8 +34,8 @@ def _new_key(context: click.Context, parameter: click.Parameter, name: str | Non
 @click.option(
     "--decoding", type=click.Path(), help="Decoding configuration (YAML) [default: that of conf/decode/live.yaml]."
 )
-@click.option("--host", default="127.0.0.1", show_default=True, help="Address; 0.0.0.0: whoever reaches the machine.")
-@click.option("--port", default=8080, show_default=True, type=click.IntRange(0, 65535), help="Port; 0: a free one.")
+@click.option("--host", default="127.0.0.1", help="Address; 0.0.0.0: whoever reaches the machine.")
+@click.option("--port", default=8080, type=click.IntRange(0, 65535), help="Port; 0: a free one.")
 @click.option(
     "--source-lang", type=Words(), help="Languages (speech) on offer, such as 'es fr auto' [default: the model's]."
 )
@@ -52,12 +52,12 @@ def _new_key(context: click.Context, parameter: click.Parameter, name: str | Non
 @click.option(
     "--new-key", metavar="NAME", expose_value=False, callback=_new_key, help="Add a key to --keys, print it, and end."
 )
-@click.option("--clients", default=8, show_default=True, type=click.IntRange(1), help="Most streams at once.")
-@click.option("--viewers", default=100, show_default=True, type=click.IntRange(0), help="Most viewers at once.")
-@click.option("--seconds", default=14400.0, show_default=True, type=Positive(), help="Longest stream.")
-@click.option("--idle", default=300.0, show_default=True, type=Positive(), help="Seconds that a client may be silent.")
-@click.option("--message", default=1.0, show_default=True, type=Positive(), help="Largest message, in MiB.")
-@click.option("--upload", default=512.0, show_default=True, type=Positive(), help="Largest file of a client, in MiB.")
+@click.option("--clients", default=8, type=click.IntRange(1), help="Most streams at once.")
+@click.option("--viewers", default=100, type=click.IntRange(0), help="Most viewers at once.")
+@click.option("--seconds", default=14400.0, type=Positive(), help="Longest stream.")
+@click.option("--idle", default=300.0, type=Positive(), help="Seconds that a client may be silent.")
+@click.option("--message", default=1.0, type=Positive(), help="Largest message, in MiB.")
+@click.option("--upload", default=512.0, type=Positive(), help="Largest file of a client, in MiB.")
 @click.option("--log", type=PATH, help="Add words and times to this file, as simulstream's log [default: none].")
 @context_options
 def serve(

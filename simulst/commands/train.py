@@ -23,10 +23,8 @@ def train() -> None:
 @train.command()
 @click.argument("texts", nargs=-1, required=True, type=PATH)
 @click.option("--out", required=True, type=PATH, help="Folder for bpe.model and tokens.txt.")
-@click.option("--size", default=500, show_default=True, type=click.IntRange(1), help="Pieces.")
-@click.option(
-    "--kind", default="unigram", show_default=True, type=click.Choice(KINDS), help="How a text is cut into pieces."
-)
+@click.option("--size", default=500, type=click.IntRange(1), help="Pieces.")
+@click.option("--kind", default="unigram", type=click.Choice(KINDS), help="How a text is cut into pieces.")
 @click.option("--symbol", "symbols", multiple=True, help="A token that is never split, such as <2de> (repeatable).")
 @force_option("Learn them again.")
 def tokens(texts: tuple[Path, ...], out: Path, size: int, kind: str, symbols: tuple[str, ...], force: bool) -> None:
@@ -53,9 +51,7 @@ def extend(old: Path, model: Path, symbols: tuple[str, ...], out: Path, force: b
 
 
 training_options = together(
-    click.option(
-        "--task", type=click.Choice(["st", "asr"]), default="st", show_default=True, help="Translation or recognition."
-    ),
+    click.option("--task", type=click.Choice(["st", "asr"]), default="st", help="Translation or recognition."),
     click.option("--config", required=True, type=PATH, help="ESPnet's training configuration."),
     click.option("--train", "train_dir", required=True, type=PATH, help="Training data (local/prepare_data.py dump)."),
     click.option("--valid", "valid_dir", required=True, type=PATH, help="Development data (the same)."),
@@ -125,8 +121,8 @@ def stats(out: Path, force: bool, extra: tuple[str, ...], **options: Any) -> Non
 @click.option("--encoder", type=PATH, help="Weights of an ASR model that initialise the encoder.")
 @click.option("--model", type=PATH, help="Weights of an ST model that initialise the model.")
 @click.option("--out", required=True, type=PATH, help="Folder for the training.")
-@click.option("--ngpu", default=0, show_default=True, type=click.IntRange(0), help="GPUs per machine; 0: the CPU.")
-@click.option("--num-nodes", default=1, show_default=True, type=click.IntRange(1), help="Machines of a Slurm cluster.")
+@click.option("--ngpu", default=0, type=click.IntRange(0), help="GPUs per machine; 0: the CPU.")
+@click.option("--num-nodes", default=1, type=click.IntRange(1), help="Machines of a Slurm cluster.")
 @click.option("--hosts", metavar="A,B,...", help="Machines to train on through ssh (docs/clusters.md).")
 @force_option("Delete what is in --out, and begin again.")
 def espnet(
@@ -153,7 +149,7 @@ def espnet(
 
 @train.command()
 @click.argument("experiment", type=PATH)
-@click.option("--checkpoint", default="", help="Its weights; empty: chosen, averaged or best ones.")
+@click.option("--checkpoint", default="", show_default=False, help="Its weights; empty: chosen, averaged or best ones.")
 @click.option("--data", required=True, type=PATH, help="Data directory to learn from.")
 @target_lang_option
 @click.option("--out", required=True, type=PATH, help="Folder of the training, which becomes an experiment.")
@@ -174,14 +170,14 @@ def reinforce(
 
 @train.command()
 @click.argument("experiment", type=PATH)
-@click.option("--checkpoint", default="", help="Its weights; empty: chosen, averaged or best ones.")
+@click.option("--checkpoint", default="", show_default=False, help="Its weights; empty: chosen, averaged or best ones.")
 @click.option("--data", required=True, type=PATH, help="Data directory; the references are not used.")
 @target_lang_option
 @click.option("--first-ms", required=True, type=Positive(), help="First chunk of speech, in ms.")
 @click.option("--ms", required=True, type=Positive(), help="The other chunks, in ms.")
-@click.option("--utterances", default=1000, show_default=True, type=click.IntRange(2), help="How many are used.")
-@click.option("--passes", default=20, show_default=True, type=click.IntRange(1), help="Over all examples.")
-@click.option("--hidden", default=64, show_default=True, type=click.IntRange(1), help="Size of the hidden layer.")
+@click.option("--utterances", default=1000, type=click.IntRange(2), help="How many are used.")
+@click.option("--passes", default=20, type=click.IntRange(1), help="Over all examples.")
+@click.option("--hidden", default=64, type=click.IntRange(1), help="Size of the hidden layer.")
 @force_option("Delete the examples, and begin again.")
 def divergence(
     experiment: Path,
@@ -210,13 +206,9 @@ def divergence(
 @click.option("--data", required=True, multiple=True, type=PATH, help="Development data directory (repeatable).")
 @click.option("--text", required=True, multiple=True, help="Language of its references, such as tc.de (repeatable).")
 @click.option("--target-lang", required=True, multiple=True, help="Target language, such as de (repeatable).")
-@click.option("--source-lang", default="en", show_default=True, help="Source language.")
-@click.option(
-    "--counts", type=Numbers(int), default="1 2 3 5", show_default=True, help="Numbers of checkpoints to average."
-)
-@click.option(
-    "--limit", default=100, show_default=True, type=click.IntRange(1), help="Development sentences to decode."
-)
+@click.option("--source-lang", default="en", help="Source language.")
+@click.option("--counts", type=Numbers(int), default="1 2 3 5", help="Numbers of checkpoints to average.")
+@click.option("--limit", default=100, type=click.IntRange(1), help="Development sentences to decode.")
 @click.option("--ctc-weight", type=click.FloatRange(0, 1), help="Take this CTC weight and no length bonus instead.")
 @click.option("--last", is_flag=True, help="Average the last checkpoints instead of the best ones.")
 @force_option("Choose again.")
@@ -267,13 +259,7 @@ def average(
 @click.option("--train", "train_dirs", required=True, multiple=True, type=PATH, help="Training data directory.")
 @click.option("--valid", "valid_dirs", required=True, multiple=True, type=PATH, help="Development data directory.")
 @click.option("--out", required=True, type=PATH, help="Folder of the training.")
-@click.option(
-    "--ngpu",
-    default=1,
-    show_default=True,
-    type=click.IntRange(1),
-    help="GPUs to train on; with 1, a GPU if there is one.",
-)
+@click.option("--ngpu", default=1, type=click.IntRange(1), help="GPUs to train on; with 1, a GPU if there is one.")
 @force_option("Delete the training in --out, and begin again.")
 def finetune(
     config: Path,

@@ -34,14 +34,12 @@ layout_options = together(
     click.option(
         "--line-length",
         default=42,
-        show_default=True,
         type=click.IntRange(2),
         help="Columns of a line of subtitles, of which there are two; a Chinese character takes two columns.",
     ),
     click.option(
         "--reading-speed",
         default=17.0,
-        show_default=True,
         type=Positive(),
         help="Columns a second; a cue stays so long if the next one leaves it time.",
     ),
@@ -49,7 +47,6 @@ layout_options = together(
         "--cue-seconds",
         nargs=2,
         default=(1.0, 7.0),
-        show_default=True,
         type=Positive(),
         help="Shortest and longest time for which a cue is shown.",
     ),
