@@ -9,10 +9,10 @@ import re
 import wave
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
 from functools import lru_cache, partial
 from itertools import pairwise
 from pathlib import Path
-from typing import Protocol
 
 import numpy as np
 import soundfile
@@ -156,49 +156,42 @@ def as_int16(samples: np.ndarray) -> np.ndarray:
     return np.clip(np.round(samples * 32768), -32768, 32767).astype(np.int16)
 
 
-class _Source(Protocol):
-    """An open audio file. frames: how many there are. read: the frames from `first` to `last`, or those that are there.
+@dataclass(frozen=True)
+class _Source:
+    """An open audio file of so many frames. read: those from the first to the last, or those that are there.
 
-    Both give frames of shape (n, channels), float32.
+    These have the shape (n, channels), float32.
     """
 
     rate: int
     frames: int
-
-    def read(self, first: int, last: int) -> np.ndarray: ...
-
-
-class _Libsndfile:
-    """A file that libsndfile reads: WAV, FLAC, OGG and others."""
-
-    def __init__(self, file: soundfile.SoundFile) -> None:
-        self.rate, self.frames, self._file = file.samplerate, file.frames, file
-
-    def read(self, first: int, last: int) -> np.ndarray:
-        try:
-            self._file.seek(first)
-        except soundfile.LibsndfileError:  # FLAC's decoder, if the file was cut off
-            return np.zeros((0, 1), np.float32)
-        return _read(self._file, last - first)
+    read: Callable[[int, int], np.ndarray]
 
 
-class _Decoded:
-    """A file that is decoded as a whole. Parts of several rates or numbers of channels are mixed, at SAMPLE_RATE."""
+def _read(file: soundfile.SoundFile, first: int, last: int) -> np.ndarray:
+    """Frames of a file that libsndfile reads. Reads in blocks, as a damaged header can promise terabytes."""
+    try:
+        file.seek(first)
+    except soundfile.LibsndfileError:  # FLAC's decoder, if the file was cut off
+        return np.zeros((0, 1), np.float32)
+    blocks = [file.read(min(last - first, BLOCK), dtype="float32", always_2d=True)]
+    while blocks[-1].shape[0] == BLOCK:
+        first += BLOCK
+        blocks.append(file.read(min(last - first, BLOCK), dtype="float32", always_2d=True))
+    return np.concatenate(blocks)
 
-    def __init__(self, path: Path, parts: Sequence[Part] | None) -> None:
-        if not parts:
-            raise SimulstError(f"{path}: not readable as audio; {GIVE}.")
-        for part in parts:
-            _check_rate(path, part.rate)
-        if len({(part.rate, part.samples.shape[1]) for part in parts}) > 1:
-            parts = [Part(SAMPLE_RATE, _resampled(_mixed(path, p.samples, p.rate), p.rate)[:, None]) for p in parts]
-        self.rate, self._samples = parts[0].rate, parts[0].samples  # not copied: there may be hours of them
-        if len(parts) > 1:
-            self._samples = np.concatenate([part.samples for part in parts])
-        self.frames = len(self._samples)
 
-    def read(self, first: int, last: int) -> np.ndarray:
-        return self._samples[first:last]
+def _decoded(path: Path, parts: Sequence[Part] | None) -> _Source:
+    """A file that was decoded as a whole. Parts of several rates or numbers of channels are mixed, at SAMPLE_RATE."""
+    if not parts:
+        raise SimulstError(f"{path}: not readable as audio; {GIVE}.")
+    for part in parts:
+        _check_rate(path, part.rate)
+    if len({(part.rate, part.samples.shape[1]) for part in parts}) > 1:
+        parts = [Part(SAMPLE_RATE, _resampled(_mixed(path, p.samples, p.rate), p.rate)[:, None]) for p in parts]
+    # A single one is not copied: there may be hours of it.
+    samples = parts[0].samples if len(parts) == 1 else np.concatenate([part.samples for part in parts])
+    return _Source(parts[0].rate, len(samples), lambda first, last: samples[first:last])
 
 
 def check_there(path: Path) -> None:
@@ -218,9 +211,9 @@ def _opened(path: Path) -> Iterator[_Source]:
     try:
         if isinstance(file, soundfile.SoundFile):
             with file:
-                yield _Libsndfile(file)
+                yield _Source(file.samplerate, file.frames, partial(_read, file))
         else:
-            yield _Decoded(path, file())
+            yield _decoded(path, file())
     except soundfile.LibsndfileError as error:
         raise _unreadable(path, error) from error
 
@@ -353,12 +346,3 @@ def _resampled(mono: np.ndarray, rate: int) -> np.ndarray:
 def _rms(samples: np.ndarray) -> np.ndarray:
     """Root mean square of each channel. samples: (n, channels). Makes no copy of them, as talks may last hours."""
     return np.sqrt(np.einsum("ij,ij->j", samples, samples, dtype=np.float64) / len(samples))
-
-
-def _read(file: soundfile.SoundFile, frames: int) -> np.ndarray:
-    """Read up to `frames` frames, shape (n, channels). Reads in blocks, as a damaged header can promise terabytes."""
-    blocks = [file.read(min(frames, BLOCK), dtype="float32", always_2d=True)]
-    while blocks[-1].shape[0] == BLOCK:
-        frames -= BLOCK
-        blocks.append(file.read(min(frames, BLOCK), dtype="float32", always_2d=True))
-    return np.concatenate(blocks)

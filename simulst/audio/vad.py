@@ -36,35 +36,22 @@ class Hearing:
 
     def next(self, chunk: np.ndarray) -> Hearing:
         """The state after the next chunk. chunk: (CHUNK,) float32 at 16 kHz."""
-        samples = np.concatenate([self.context, chunk])
-        [probability], state = _heard(samples[None], self.state)
-        return self._after(probability, samples, state)
+        return self.next_together([self], [chunk])[0]
 
     @staticmethod
     def next_together(hearings: Sequence[Hearing], chunks: Sequence[np.ndarray]) -> list[Hearing]:
         """The states of several streams, each after its next chunk, as in `next`."""
         import torch
 
-        samples = [np.concatenate([one.context, chunk]) for one, chunk in zip(hearings, chunks, strict=True)]
-        probabilities, state = _heard(np.stack(samples), torch.cat([one.state for one in hearings], 1))
-        states = [one.clone() for one in state.split(1, 1)]  # no stream holds others' memory
-        return [one._after(*found) for one, *found in zip(hearings, probabilities, samples, states, strict=True)]
-
-    def _after(self, probability: float, samples: np.ndarray, state: Any) -> Hearing:
-        least = max(self.threshold - SPEECH + SILENCE, 0.01) if self.speech else self.threshold
-        return Hearing(probability >= least, samples[-CONTEXT:], state, self.threshold)
-
-
-def _heard(samples: np.ndarray, state: Any) -> tuple[list[float], Any]:
-    """The probability of speech for each of n streams, and the network's state after it.
-
-    samples: (n, CONTEXT + CHUNK). state: (2, n, width).
-    """
-    import torch
-
-    with torch.inference_mode():
-        probabilities, state = _network()(torch.from_numpy(samples), state)
-        return probabilities[:, 0].tolist(), state
+        samples = np.stack([np.concatenate([one.context, chunk]) for one, chunk in zip(hearings, chunks, strict=True)])
+        with torch.inference_mode():
+            probabilities, state = _network()(torch.from_numpy(samples), torch.cat([one.state for one in hearings], 1))
+        found = []
+        for number, (one, probability) in enumerate(zip(hearings, probabilities[:, 0].tolist(), strict=True)):
+            least = max(one.threshold - SPEECH + SILENCE, 0.01) if one.speech else one.threshold
+            own = state[:, number : number + 1].clone()  # no stream holds others' memory
+            found.append(Hearing(probability >= least, samples[number, -CONTEXT:].copy(), own, one.threshold))
+        return found
 
 
 def start_of_stream(threshold: float = SPEECH) -> Hearing:

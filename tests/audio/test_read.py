@@ -116,16 +116,6 @@ def test_whole_files(tmp_path: Path, suffix: str, seconds: float) -> None:
         assert whole_seconds(write(tmp_path / f"a.{suffix}", tone(rate, seconds), rate)) == pytest.approx(seconds, 0.01)
 
 
-@pytest.mark.parametrize("keep", [0.34, 0.95])
-@pytest.mark.parametrize("suffix", ["wav", "flac", "mp3"])
-def test_what_was_cut_off_has_no_end(tmp_path: Path, suffix: str, keep: float) -> None:
-    path = write(tmp_path / f"a.{suffix}", np.random.default_rng(0).uniform(-0.5, 0.5, 10 * SAMPLE_RATE))
-    data = path.read_bytes()
-    path.write_bytes(data[: round(len(data) * keep)])
-    with pytest.raises(SimulstError, match=rf"a\.{suffix}: truncated"):
-        whole_seconds(path)
-
-
 def without_first_frame(path: Path) -> None:
     """As an encoder writes an MP3 to a pipe: without the frame that says how long it is."""
     data = path.read_bytes()
@@ -286,13 +276,19 @@ def test_a_flac_behind_a_tag(tmp_path: Path, size: int) -> None:
 
 @pytest.mark.parametrize(
     ("form", "endian"),
-    [("WAV", "BIG"), *((form, "FILE") for form in ("WAVEX", "RF64", "W64", "AIFF", "AU", "NIST", "CAF", "VOC", "SVX"))],
+    [
+        ("WAV", "BIG"),
+        *((form, "FILE") for form in ("WAV", "WAVEX", "RF64", "W64", "AIFF", "AU", "NIST", "CAF", "VOC", "SVX")),
+        *((form, "FILE") for form in ("FLAC", "MP3")),
+    ],
 )
 @pytest.mark.parametrize("keep", [0.3, 0.6, 0.85])
 def test_any_format_that_was_cut_off(tmp_path: Path, form: str, endian: str, keep: float) -> None:
-    path = write(tmp_path / "a", tone(SAMPLE_RATE, 2), format=form, subtype="PCM_16", endian=endian)
-    assert whole_seconds(path) == pytest.approx(2, abs=1e-3)
-    np.testing.assert_allclose(load_audio(path), tone(SAMPLE_RATE, 2), atol=1e-4)
+    heard, exact = np.random.default_rng(0).uniform(-0.5, 0.5, 2 * SAMPLE_RATE), form != "MP3"
+    path = write(tmp_path / "a", heard, format=form, endian=endian, **({"subtype": "PCM_16"} if exact else {}))
+    assert whole_seconds(path) == pytest.approx(2, abs=1e-3 if exact else 0.1)
+    if exact:
+        np.testing.assert_allclose(load_audio(path), heard, atol=1e-4)
     path.write_bytes(path.read_bytes()[: round(path.stat().st_size * keep)])
     for function in (whole_seconds, load_audio):
         with pytest.raises(SimulstError, match=r"truncated|not readable"):
