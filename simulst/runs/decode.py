@@ -24,7 +24,7 @@ from tqdm import tqdm
 from simulst.audio.name import recording_name
 from simulst.audio.read import load_audio
 from simulst.audio.units import SAMPLE_RATE
-from simulst.calls import Steps
+from simulst.calls import Steps, run_alone
 from simulst.config import Decoding, parse_decoding
 from simulst.data.datadir import Utterance
 from simulst.errors import SimulstError, sentence_of
@@ -76,54 +76,65 @@ def decode_utterance(
 
     Raises SimulstError: audio can't be read; the model does not support a configuration.
     """
-    instances = []
-    for found in _decode(model, languages, utterance, index, decodings, unit, share):
-        if isinstance(found, SimulstError):
-            raise found
-        instances.append(found)
-    return instances
-
-
-def _decode(
-    model: Model,
-    languages: tuple[str, str],
-    utterance: Utterance,
-    index: int,
-    decodings: Sequence[Decoding],
-    unit: str,
-    share: bool,
-) -> Iterator[Instance | SimulstError]:
-    """As `decode_utterance`, but yields the error of a configuration instead of raising it."""
-    spoken = Spoken(utterance, index, languages, share)
-    for decoding in decodings:
-        try:
-            stream = spoken.open(model, decoding, unit)
-            before = waits()
-            for samples, finished in spoken.pieces():
-                stream.push(samples, finished)
-            yield replace(spoken.instance(stream), waited_ms=1000 * waited_seconds(before))
-        except SimulstError as error:
-            yield error
+    found = run_alone(Spoken(utterance, index, languages, share).steps(model, decodings, unit, alone=True))
+    for one in found:
+        if isinstance(one, SimulstError):
+            raise one
+    return [one for one in found if isinstance(one, Instance)]
 
 
 class Spoken:
     """An utterance that is decoded under one configuration after the other. The arguments: see `decode_utterance`.
 
-    audio: (n,) float32. Raises SimulstError: it can't be read.
+    meter: the clock of the stream that was opened last.
     """
 
     def __init__(self, utterance: Utterance, index: int, languages: tuple[str, str], share: bool) -> None:
         self._utterance = replace(utterance, background=utterance.background.between(*languages))
-        self.audio = load_audio(utterance.wav, utterance.start, utterance.end)  # first, as its errors say more
-        self._index, self._languages, self._digest = index, languages, audio_digest(utterance)
-        self._memo = Memo() if share and self.audio.size <= SHARED_SECONDS * SAMPLE_RATE else None
+        self._index, self._languages, self._share = index, languages, share
+        self.meter = Meter()
+
+    @functools.cached_property
+    def audio(self) -> np.ndarray:
+        """(n,) float32. Raises SimulstError: it can't be read."""
+        return load_audio(self._utterance.wav, self._utterance.start, self._utterance.end)
+
+    @functools.cached_property
+    def _memo(self) -> Memo | None:
+        return Memo() if self._share and self.audio.size <= SHARED_SECONDS * SAMPLE_RATE else None
 
     def open(self, model: Model, decoding: Decoding, unit: str) -> OpenStream:
         """A stream for it. Raises SimulstError: the model does not support the configuration."""
-        meter, background = Meter(self._memo), self._utterance.background
-        return open_stream(model, decoding, *self._languages, unit, meter, background, names=names_of(self._utterance))
+        self.meter, background, names = Meter(self._memo), self._utterance.background, names_of(self._utterance)
+        return open_stream(model, decoding, *self._languages, unit, self.meter, background, names=names)
 
-    def pieces(self) -> Iterator[tuple[np.ndarray, bool]]:
+    def steps(
+        self, model: Model, decodings: Sequence[Decoding], unit: str, alone: bool
+    ) -> Steps[list[Instance | SimulstError]]:
+        """Decode it under each configuration: the log entries, or errors. Raises SimulstError: audio can't be read.
+
+        alone: no other stream is decoded meanwhile, so that no call is yielded, and computation times are logged.
+        """
+        found: list[Instance | SimulstError] = []
+        _ = self.audio  # its error is none of a configuration
+        for decoding in decodings:
+            try:
+                stream, before = self.open(model, decoding, unit), waits()
+                for samples, finished in self._pieces():
+                    if alone:
+                        stream.push(samples, finished)
+                    else:
+                        yield from stream.push_steps(samples, finished)
+                instance = self._instance(stream)
+                if alone:
+                    found.append(replace(instance, waited_ms=1000 * waited_seconds(before)))
+                else:
+                    found.append(replace(instance, elapsed=[], compute_ms=None))
+            except SimulstError as error:
+                found.append(error)
+        return found
+
+    def _pieces(self) -> Iterator[tuple[np.ndarray, bool]]:
         """The audio, and whether it ends. A long recording comes piece by piece: a terminal shows how far it is."""
         if self.audio.size <= SHARED_SECONDS * SAMPLE_RATE:
             yield self.audio, True
@@ -136,10 +147,11 @@ class Spoken:
                 yield piece, begin + PIECE >= self.audio.size
                 bar.update(piece.size / SAMPLE_RATE)
 
-    def instance(self, stream: OpenStream) -> Instance:
-        """The log entry, once the stream has ended."""
+    def _instance(self, stream: OpenStream) -> Instance:
         source_ms = self.audio.size * 1000 / SAMPLE_RATE
-        return replace(instance_of(stream, self._utterance, self._index, source_ms), audio=self._digest)
+        return replace(
+            instance_of(stream, self._utterance, self._index, source_ms), audio=audio_digest(self._utterance)
+        )
 
 
 def names_of(utterance: Utterance) -> tuple[str, ...]:
@@ -198,9 +210,9 @@ def run(
     streams: how many utterances each process decodes together, in batches. With several, computation times are not
         logged: those of a batch are not what an utterance costs alone.
 
-    Raises SimulstError: several streams and a LATE that looks at the time; more folders than the system lets be locked;
-        a folder holds another run; another run uses a folder; the disk is full; an utterance failed, or killed each
-        process that decoded it (the other utterances are decoded and kept).
+    Raises SimulstError: several streams and a LATE that looks at the time; a folder holds another run; another run uses
+        a folder; the disk is full; an utterance failed, or killed each process that decoded it (the other utterances
+        are decoded and kept).
     """
     if not utterances:
         raise SimulstError("there is no utterance to decode; check the data directory.")
@@ -210,7 +222,7 @@ def run(
             "late: skip leaves out steps by the time that they take, and streams that are decoded together take each "
             "other's; write 'late: {type: wait}', or leave out --streams."
         )
-    _allow_open_files(len(runs))
+    _allow_open_files(len(runs) + OTHER_FILES)  # each lock is one
     with ExitStack() as locks:
         for folder, _ in runs:
             if not is_read_only(folder):  # there a finished run can still be shown
@@ -218,17 +230,13 @@ def run(
         _run(task, utterances, runs, cluster, share, force, streams)
 
 
-def _allow_open_files(locks: int) -> None:
-    """Let this process keep so many locks open. Raises SimulstError: the system allows fewer open files."""
+def _allow_open_files(count: int) -> None:
+    """Let this process open so many files, or as many as the system allows."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    needed = locks + OTHER_FILES
-    if soft != resource.RLIM_INFINITY and soft < needed:
-        if hard != resource.RLIM_INFINITY and hard < needed:
-            raise SimulstError(
-                f"{locks} configurations need {needed} open files, and the system allows {hard}; "
-                "raise the limit (ulimit -Hn), or sweep fewer at once."
-            )
-        resource.setrlimit(resource.RLIMIT_NOFILE, (needed, hard))
+    if resource.RLIM_INFINITY != soft < count:
+        resource.setrlimit(
+            resource.RLIMIT_NOFILE, (count if hard == resource.RLIM_INFINITY else min(count, hard), hard)
+        )
 
 
 def _run(
@@ -364,17 +372,24 @@ def _warn_of_silence(state: RunFolder) -> None:
         )
 
 
-def _work(task: Task, jobs: int | None, share: bool, job: Job) -> Result:
-    """Decode one utterance, in any process. jobs: see `model_of`."""
+def _spoken(task: Task, share: bool, job: Job) -> Spoken:
+    return Spoken(job[1], job[0], (task.source_language, task.target_language), share)
+
+
+def _steps(model: Model, task: Task, spoken: Spoken, job: Job, alone: bool = False) -> Steps[Result]:
+    """Decode one utterance, in steps. alone: see `Spoken.steps`."""
     index, utterance, raws = job
-    model = model_of(task, jobs)
-    decodings = [parse_decoding(raw, "configuration") for raw in raws]
     try:
-        languages = task.source_language, task.target_language
-        found = list(_decode(model, languages, utterance, index, decodings, task.unit, share))
+        decodings = [parse_decoding(raw, "configuration") for raw in raws]
+        found = yield from spoken.steps(model, decodings, task.unit, alone)
     except Exception as error:  # of any kind, as it may come from code or audio that a user brought
         return index, f"{utterance.name}: {sentence_of(error)}"
     return index, [str(one) if isinstance(one, SimulstError) else one for one in found]
+
+
+def _work(task: Task, jobs: int | None, share: bool, job: Job) -> Result:
+    """Decode one utterance, in any process. jobs: see `model_of`."""
+    return run_alone(_steps(model_of(task, jobs), task, _spoken(task, share, job), job, alone=True))
 
 
 @dataclass(frozen=True)
@@ -428,42 +443,14 @@ def _work_together(task: Task, jobs: int | None, share: bool, streams: int, work
     waiting, found = iter(work), list[Future[Result]]()
     while True:
         for job in itertools.islice(waiting, streams - len(found)):
-            decoded = _Decoded(model, task, share, job)
-            found.append(driver.run(decoded.steps(), lambda decoded=decoded: decoded.meter))  # type: ignore[misc]
+            spoken = _spoken(task, share, job)
+            found.append(driver.run(_steps(model, task, spoken, job), lambda spoken=spoken: spoken.meter))  # type: ignore[misc]
         if not found:
             return
         driver.step()
         ready = [one for one in found if one.done()]
         found = [one for one in found if not one.done()]
         yield from (one.result() for one in ready)
-
-
-class _Decoded:
-    """A job in steps. meter: the clock of the stream that is decoded now."""
-
-    def __init__(self, model: Model, task: Task, share: bool, job: Job) -> None:
-        self._model, self._task, self._share, self._job = model, task, share, job
-        self.meter = Meter()
-
-    def steps(self) -> Steps[Result]:
-        index, utterance, raws = self._job
-        found: list[Instance | str] = []
-        try:
-            decodings = [parse_decoding(raw, "configuration") for raw in raws]
-            languages = self._task.source_language, self._task.target_language
-            spoken = Spoken(utterance, index, languages, self._share)
-            for decoding in decodings:
-                try:
-                    stream = spoken.open(self._model, decoding, self._task.unit)
-                    self.meter = stream.meter
-                    for samples, finished in spoken.pieces():
-                        yield from stream.push_steps(samples, finished)
-                    found.append(replace(spoken.instance(stream), elapsed=[], compute_ms=None))
-                except SimulstError as error:
-                    found.append(str(error))
-        except Exception as error:  # of any kind, as it may come from code or audio that a user brought
-            return index, f"{utterance.name}: {sentence_of(error)}"
-        return index, found
 
 
 def _warn_of_disturbance(state: RunFolder) -> None:

@@ -74,13 +74,8 @@ def test_the_form(tmp_path: Path) -> None:
     [
         ({"label": "x"}, "holds a run whose 'label' is 'LA-2_500ms', not 'x'; give another --out, or use --force"),
         ({"weights": "other"}, "holds a run of another model under the same name"),
-        ({"names": "other"}, "holds a run of other utterances under the same name"),
         ({"context": "some"}, "holds a run of another context under the same name"),
-        ({"utterances": 2}, "holds a run whose 'utterances' is 1, not 2"),
-        ({"task": Task("model", "es", "de")}, "holds a run whose 'task' is"),
         ({"files": {"p.pth": "x"}}, "another predictor or guide under the same name (changed: p.pth)"),
-        ({"files": {}}, "another predictor or guide under the same name"),
-        ({"code": {"mine": "x"}}, "another version of your policy under the same name (changed: mine)"),
     ],
 )
 def test_another_run(change: dict[str, Any], words: str, tmp_path: Path) -> None:
