@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import functools
 import importlib
 import logging
@@ -201,42 +202,25 @@ def _check_scheduler(address: str) -> None:
     """
     from distributed.comm.addressing import parse_address
     from distributed.comm.registry import get_backend
-    from distributed.core import CommClosedError, rpc
-    from distributed.utils import LoopRunner
-
-    try:
-        get_backend(parse_address(address)[0])
-    except ValueError as error:  # no scheme of Dask's; a busy machine may run out of time before connecting tells
-        raise _no_scheduler(address, error) from error
+    from distributed.core import rpc
 
     async def ask() -> str:
         async with rpc(address, timeout=CONNECT_SECONDS) as scheduler:
             return str((await scheduler.identity())["type"])
 
-    runner = LoopRunner()
-    runner.start()
     try:
-        kind = runner.run_sync(ask, callback_timeout=CONNECT_SECONDS + ANSWER_SECONDS)
-    except (OSError, ValueError) as error:
-        if isinstance(error, TimeoutError | CommClosedError):
-            raise _stranger(address) from error
-        raise _no_scheduler(address, error) from error
+        get_backend(parse_address(address)[0])  # a busy machine may run out of time before connecting tells of it
+        kind = asyncio.run(asyncio.wait_for(ask(), CONNECT_SECONDS + ANSWER_SECONDS))
     except Exception as error:  # Dask raises many kinds of errors for answers of other programs
-        raise _stranger(address) from error
-    finally:
-        runner.stop()
+        raise _no_scheduler(address, error) from error
     if kind in ("Worker", "Nanny"):
         raise SimulstError(f"at {address} is a Dask {kind.lower()}; give --scheduler the address of its scheduler.")
 
 
 def _no_scheduler(address: str, error: Exception) -> SimulstError:
-    return SimulstError(f"no Dask scheduler answers at {address} ({error}); start one or drop --scheduler.")
-
-
-def _stranger(address: str) -> SimulstError:
     return SimulstError(
-        f"what listens at {address} does not answer as a Dask scheduler does; check host and port (the dashboard has "
-        "a port of its own), or drop --scheduler."
+        f"no Dask scheduler answers at {address} ({first_line(error)}); start one, check host and port (the dashboard "
+        "has a port of its own), or drop --scheduler."
     )
 
 

@@ -28,12 +28,21 @@ def test_threads_sleep_soon_unless_the_environment_says_otherwise(said: dict[str
     assert done.stdout.strip() == expected
 
 
-@pytest.mark.parametrize("asked", ["", "nonsense", "0", "-2"])
-def test_processes_share_the_processors(monkeypatch: pytest.MonkeyPatch, asked: str) -> None:
+@pytest.mark.parametrize(
+    ("asked", "here", "quota", "expected"),
+    [
+        *((asked, 6, math.inf, [6, 3, 1, 1]) for asked in ("", "nonsense", "0", "-2")),
+        ("", 64, 2.5, [2, 1, 1, 1]),
+        ("5", 6, math.inf, [5, 5, 5, 5]),
+    ],
+)
+def test_processes_share_the_processors(
+    monkeypatch: pytest.MonkeyPatch, asked: str, here: int, quota: float, expected: list[int]
+) -> None:
     monkeypatch.setenv("OMP_NUM_THREADS", asked)
-    monkeypatch.setattr(os, "sched_getaffinity", lambda pid: set(range(6)))
-    monkeypatch.setattr(threads, "quota", lambda: math.inf)
-    assert [available_cores(jobs) for jobs in (1, 2, 4, 6, 100)] == [6, 3, 1, 1, 1]
+    monkeypatch.setattr(os, "sched_getaffinity", lambda pid: set(range(here)))
+    monkeypatch.setattr(threads, "quota", lambda: quota)
+    assert [available_cores(jobs) for jobs in (1, 2, 4, 100)] == expected
 
 
 OLD = {"quota": 3, "period": 1}  # of version 1
@@ -57,18 +66,6 @@ def test_quota_of_cgroups(tmp_path: Path, groups: str, files: dict[str, str], ex
         (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / name).write_text(text + "\n")
     assert quota(tmp_path) == expected
-
-
-def test_processes_share_a_quota(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.delenv("OMP_NUM_THREADS", raising=False)
-    monkeypatch.setattr(os, "sched_getaffinity", lambda pid: set(range(64)))
-    monkeypatch.setattr(threads, "quota", lambda: 2.5)
-    assert [available_cores(jobs) for jobs in (1, 2, 4)] == [2, 1, 1]
-
-
-def test_the_environment_says_how_many_threads(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("OMP_NUM_THREADS", "5")
-    assert available_cores() == available_cores(4) == 5
 
 
 def spin() -> None:
