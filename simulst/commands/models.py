@@ -57,7 +57,7 @@ def heads(
         utterances = read_data_dir(audio, target_lang) if (audio / "wav.scp").is_file() else ()
         parts = {one.name: (one.wav, one.start, one.end) for one in utterances}
         pairs = spread(spoken_pairs(read_words(times, target_lang), audio, parts), most)
-        shows, folder = Spoken(load_model(model), languages, parts), find_folder(model)
+        shows, folder = Spoken(load_model(model), languages, parts).seen, find_folder(model)
     elif times or audio or not (alignments or source):
         raise SimulstError(
             "give --alignments, or --source and --target, for a cascade's translator; --times and --audio for a speech "
@@ -72,7 +72,8 @@ def heads(
             assert alignments is not None
             pairs = read_pairs(alignments)
         pairs = spread([pair for pair in pairs if pair.links], most)
-        shows, folder = open_translator(model, *languages)
+        translation, folder = open_translator(model, *languages)
+        shows = translation.seen
     found = rank(shows, pairs, count)
     found.write(folder / HEADS)
     for (layer, head), score in zip(found.heads, found.scores, strict=True):

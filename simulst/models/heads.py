@@ -12,7 +12,7 @@ import logging
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 
@@ -63,6 +63,22 @@ def heads_beside(folder: Path, layers: int, heads: int) -> HeadPairs:
     return found
 
 
+def looked_at(stop: Stopping | None, aligning: HeadPairs, path: Path) -> HeadPairs:
+    """The heads whose attention a search must show: those that STOP names and those that align; none if it needs none.
+
+    path: of the model. Raises SimulstError: STOP goes by attention, and nobody has named a head.
+    """
+    if stop is None or Need.ATTENTION not in stop.options.needs:
+        return ()
+    heads = tuple(dict.fromkeys([*stop.attends, *aligning]))
+    if not heads:
+        raise SimulstError(
+            f"{path}: nobody has said which of its heads align a text; find them by 'simulst models heads', or name "
+            "them in 'pairs' of stop."
+        )
+    return heads
+
+
 @dataclass(frozen=True)
 class Seen:
     """What a decoder attends to while it writes a text.
@@ -77,11 +93,8 @@ class Seen:
     tokens: Sequence[int]
 
 
-class Shows(Protocol):
-    """What shows its attention to a text."""
-
-    def seen(self, source: str, target: str) -> Seen:
-        """While it writes a given translation. Raises SimulstError: the texts are too long."""
+Shows = Callable[[str, str], Seen]
+"""What a model attends to in a source while it writes a given translation. Raises SimulstError: they are too long."""
 
 
 @dataclass(frozen=True)
@@ -142,7 +155,7 @@ class Spoken:
     parts: Mapping[str, tuple[Path, float, float | None]] = field(default_factory=dict)
 
     def seen(self, source: str, target: str) -> Seen:
-        """See `Shows.seen`. Raises SimulstError: the model shows no attention of its heads."""
+        """See `Shows`. Raises SimulstError: the model shows no attention of its heads."""
         from simulst.audio.read import load_audio
         from simulst.audio.units import SAMPLE_RATE
 
@@ -180,9 +193,9 @@ def ends_of(text: Callable[[Tokens], str], tokens: Tokens, whole: str, special: 
     return [-1 if token in special else length for token, length in zip(tokens, lengths, strict=True)]
 
 
-def rank(model: Shows, pairs: Sequence[Aligned], count: int) -> Ranking:
+def rank(shows: Shows, pairs: Sequence[Aligned], count: int) -> Ranking:
     """The best `count` heads. Raises SimulstError: nothing is aligned; there are fewer heads."""
-    looked = ((model.seen(pair.source, pair.target), pair) for pair in pairs)
+    looked = ((shows(pair.source, pair.target), pair) for pair in pairs)
     found = [_met(seen, pair) for seen, pair in looked if seen.tokens and seen.places]
     kept = [(weights, good) for weights, good in found if len(good)]
     if len(kept) < 2:

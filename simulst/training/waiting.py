@@ -20,7 +20,7 @@ from simulst.hypotheses import WAIT, Tokens, lag_token
 from simulst.languages import unit_of
 from simulst.models.cascade.llm import Loaded
 from simulst.models.huggingface.architectures import Architecture
-from simulst.models.huggingface.wait_token import CHUNKS
+from simulst.models.huggingface.wait_token import CHUNKS, learn_wait
 from simulst.prefix.chunks import Grid
 from simulst.words import Words, split
 
@@ -98,4 +98,4 @@ def add_tokens(architecture: Learner, utterances: Iterable[Utterance], grid: Gri
             if rows is not None:
                 rows[numbers] = rows[architecture.eos].clone()
     setattr(model.config, CHUNKS, [grid.first_ms, grid.ms])
-    architecture.learn_wait()
+    learn_wait(architecture)

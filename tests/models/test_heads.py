@@ -61,15 +61,15 @@ def test_the_best_heads() -> None:
     """A translation from the last letter to the first."""
     spans = [(number, number + 1) for number in range(4)]
     pair = Aligned("abcd", "dcba", spans, spans, [(3 - number, number) for number in range(4)])
-    found = rank(MadeUp(), [pair] * 10, 2)
+    found = rank(MadeUp().seen, [pair] * 10, 2)
     assert (found.heads, found.scores, found.pairs, found.tokens) == ([(0, 1), (1, 1)], [1.0, 0.7], 10, 40)
     assert found.mean == 0.85  # where the two disagree, the first of the greatest is right at half of the tokens
     assert 0.9 < found.same <= 1 and 0.8 < found.other < 0.9
-    assert rank(MadeUp(), [Aligned("abcd", "dcba", spans, spans, [(3, 0)])] * 10, 1).tokens == 10
+    assert rank(MadeUp().seen, [Aligned("abcd", "dcba", spans, spans, [(3, 0)])] * 10, 1).tokens == 10
     with pytest.raises(SimulstError, match=r"the model has 4 heads; choose 5 of them with a smaller --count"):
-        rank(MadeUp(), [pair] * 2, 5)
+        rank(MadeUp().seen, [pair] * 2, 5)
     with pytest.raises(SimulstError, match="1 of 2 pairs have aligned words and are spelled by the model's tokens"):
-        rank(MadeUp(), [pair, Aligned("abcd", "dcba", spans, spans, [])], 1)
+        rank(MadeUp().seen, [pair, Aligned("abcd", "dcba", spans, spans, [])], 1)
 
 
 def test_pairs_of_json(tmp_path: Path) -> None:
@@ -229,15 +229,14 @@ def test_the_command(kind: str, tmp_path: Path) -> None:
 
 @given(st.permutations(range(6)))
 def test_the_order_of_pairs_changes_no_score(order: list[int]) -> None:
-    class Random:
-        def seen(self, source: str, target: str) -> Seen:
-            weights = np.random.default_rng(ord(source[0])).random((2, 3, len(target), len(source)))
-            return Seen(weights, range(1, len(source) + 1), range(1, len(target) + 1))
+    def seen(source: str, target: str) -> Seen:
+        weights = np.random.default_rng(ord(source[0])).random((2, 3, len(target), len(source)))
+        return Seen(weights, range(1, len(source) + 1), range(1, len(target) + 1))
 
     spans = [(number, number + 1) for number in range(3)]
     links = [(number, number) for number in range(3)]
     pairs = [Aligned(chr(97 + n) + "yz", "xyz", spans, spans, links) for n in range(6)]
-    one, other = rank(Random(), pairs, 3), rank(Random(), [pairs[n] for n in order], 3)
+    one, other = rank(seen, pairs, 3), rank(seen, [pairs[n] for n in order], 3)
     assert (one.heads, one.scores, one.mean) == (other.heads, other.scores, other.mean)
 
 

@@ -132,18 +132,25 @@ class Chat:
         return Prompt(tuple(encoded["input_ids"]), places[0][0], places[-1][0] + 1, ends, words)
 
     def _rendered(self, messages: list[dict[str, str]]) -> str:
-        # Models that may think before they answer are told not to; other templates do not look at it.
-        options = {"tokenize": False, "add_generation_prompt": True, "enable_thinking": False}
         try:
-            try:
-                text = self.tokenizer.apply_chat_template(messages, **options)
-            except Exception:  # the template refuses the role `system`: the first message says it
-                [system, asked, *others] = messages
-                first = {"role": "user", "content": f"{system['content']}\n\n{asked['content']}"}
-                text = self.tokenizer.apply_chat_template([first, *others], **options)
-        except Exception as error:  # a template is a program, which may raise anything
-            raise SimulstError(f"{self.path}: the chat template cannot be used ({first_line(error)}).") from error
-        return text
+            return rendered(self.path, self.tokenizer, messages)
+        except SimulstError:  # the template refuses the role `system`: the first message says it
+            [system, asked, *others] = messages
+            first = {"role": "user", "content": f"{system['content']}\n\n{asked['content']}"}
+            return rendered(self.path, self.tokenizer, [first, *others])
+
+
+def rendered(path: Path, tokenizer: Any, messages: list[dict[str, Any]], **options: Any) -> str:
+    """What the chat template makes of a chat, up to where the model's answer begins. path: of the model, for errors.
+
+    Raises SimulstError: the template cannot be used.
+    """
+    # Models that may think before they answer are told not to; other templates do not look at it.
+    options |= {"tokenize": False, "add_generation_prompt": True, "enable_thinking": False}
+    try:
+        return str(tokenizer.apply_chat_template(messages, **options))
+    except Exception as error:  # a template is a program, which may raise anything
+        raise SimulstError(f"{path}: the chat template cannot be used ({first_line(error)}).") from error
 
 
 def instructed(instruction: str, source: str, target: str, background: Background = NOTHING) -> str:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from abc import abstractmethod
 from collections.abc import Hashable, Sequence
 from dataclasses import dataclass, replace
@@ -18,6 +17,7 @@ from simulst.models.cascade.translators import MORE_TOKENS, TOKENS_PER_TOKEN, Op
 from simulst.models.ctranslate2_batches import alike, reaches
 from simulst.models.ctranslate2_file import cannot_load, kind_of
 from simulst.opening import Opening
+from simulst.options import read_json_fields
 from simulst.policy.stop import Stopping, end_of
 from simulst.search import BeamSearch, SearchOptions
 from simulst.search.loops import without_loops
@@ -107,17 +107,17 @@ def _class_of(place: Path) -> str:
     return KINDS.get(kind, "Translator")  # of a broken file, CTranslate2 says what is wrong
 
 
-def _ends(folder: Path) -> Any:
+def _ends(folder: Path) -> int | list[int] | None:
     """The tokens that end a text, by generation_config.json; None: it does not say."""
-    try:
-        found = json.loads((folder / "generation_config.json").read_text(encoding="utf-8"))
-        return found.get("eos_token_id")
-    except FileNotFoundError:
-        return None
-    except (OSError, ValueError, AttributeError) as error:
-        raise SimulstError(
-            f"{folder / 'generation_config.json'}: broken ({first_line(error)}); copy it again."
-        ) from error
+    file = folder / "generation_config.json"
+    return read_json_fields(Generation, file, "copy it again").eos_token_id if file.is_file() else None
+
+
+@dataclass(frozen=True)
+class Generation:
+    """What is needed of generation_config.json."""
+
+    eos_token_id: int | list[int] | None = None
 
 
 @dataclass(frozen=True)

@@ -195,12 +195,7 @@ class TextTranslation(Translation):
         decoder = SteppedDecoder(parts.model, self._prompt)
         memory = decoder.memory()
         memory.append(EncodeText(parts.model, ids).answer())
-        special = parts.tokenizer.all_special_ids
-
-        def text(part: Tokens) -> str:
-            return parts.tokenizer.decode(list(part), skip_special_tokens=True, clean_up_tokenization_spaces=False)
-
-        places = ends_of(text, tuple(ids), source, special)
+        places = ends_of(parts.text, tuple(ids), source, parts.tokenizer.all_special_ids)
         return Seen(decoder.spoken(tokens, memory).cpu().numpy(), places, ends_of(parts.text, tokens, target))
 
 

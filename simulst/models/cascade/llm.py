@@ -14,11 +14,11 @@ from simulst.languages import unit_of
 from simulst.models.cascade.chat import REMEDY, Chat, ChatOptions, Prompt
 from simulst.models.cascade.huggingface import LibraryModel
 from simulst.models.cascade.translators import MORE_TOKENS, TOKENS_PER_TOKEN, Opener, Past, Translation
-from simulst.models.heads import Seen, ends_of, heads_beside
+from simulst.models.heads import Seen, ends_of, heads_beside, looked_at
 from simulst.models.window import warn_of_full_context
 from simulst.needs import Need
 from simulst.opening import Opening
-from simulst.policy.context import HeadPairs, View
+from simulst.policy.context import HeadPairs, View, WaitToken
 from simulst.policy.stop import Stopping, end_of
 from simulst.search import JointBeamSearch, SearchOptions
 from simulst.search.beam import AttendingView, BestHypothesis, JointSearch, joint_beam_search
@@ -65,25 +65,21 @@ class LLM(LibraryModel, ChatOptions):
 class Loaded(Chat):
     """A model that chats. folder: where its files are."""
 
+    wait: WaitToken | None
+
     def __init__(self, path: Path, model: Any, tokenizer: Any, folder: Path) -> None:
         from simulst.models.huggingface.attention import STEPPED
         from simulst.models.huggingface.decoder import sizes_of
+        from simulst.models.huggingface.wait_token import learn_wait
 
         super().__init__(path, tokenizer, model.generation_config.eos_token_id)
         self.model = model
         self.eos: int = self.ends[0] if tokenizer.eos_token_id is None else tokenizer.eos_token_id
         self.positions: int = getattr(model.config, "max_position_embeddings", None) or 1 << 20
-        self.learn_wait()
+        learn_wait(self)
         self.sizes = sizes_of(model)
         self.heads = heads_beside(folder, *self.sizes)
         self.shows_attention = model.config._attn_implementation == STEPPED and tokenizer.is_fast
-
-    def learn_wait(self) -> None:
-        """See `Architecture.learn_wait`."""
-        from simulst.models.huggingface.wait_token import wait_of, without_wait
-
-        self.wait = wait_of(self.path, self.model.config, self.tokenizer)
-        self.never = without_wait(self.never, self.wait)
 
     def tokens(self, text: str, target: str) -> Tokens:
         """The tokens of a translation."""
@@ -150,18 +146,12 @@ class LLMTranslation(Translation):
     ) -> Steps[Beam]:
         assert isinstance(options, JointBeamSearch)
         loaded, known = self._loaded, self._opening
-        looks = stop is not None and Need.ATTENTION in stop.options.needs
+        heads = looked_at(stop, loaded.heads, loaded.path)
         messages = self._options.messages(*known.languages, sentence, past, known.background)
-        chat = loaded.placed(messages, unit_of(known.source) if looks else "")
+        chat = loaded.placed(messages, unit_of(known.source) if heads else "")
         if len(chat.tokens) < self._positions <= len(chat.tokens) + len(prefix):
             warn_of_full_context(loaded.path, self._positions, REMEDY)
             return [Hypothesis(prefix)]
-        heads = tuple(dict.fromkeys([*stop.attends, *loaded.heads])) if stop is not None and looks else ()
-        if looks and not heads:
-            raise SimulstError(
-                f"{loaded.path}: nobody has said which of its heads align a text; find them by 'simulst models heads', "
-                "or name them in 'pairs' of stop."
-            )
 
         def search(used: JointBeamSearch, ends: Stopping | None = stop) -> Steps[Beam]:
             return joint_beam_search(self._over(chat, sentence, used, heads), prefix, ends)
@@ -171,10 +161,10 @@ class LLMTranslation(Translation):
             draft is not None
             and draft.about == (chat.tokens, options)
             and draft.best.tokens[: len(prefix)] == prefix
-            and (draft.search.shown == heads or not looks)
+            and (draft.search.shown == heads or not heads)
         ):
             return draft.cut(len(prefix), stop)
-        if stop is None or not looks or not self._options.draft or options.beam > 1:
+        if stop is None or not heads or not self._options.draft or options.beam > 1:
             beam = yield from without_loops(options, search, self.text, len(prefix), self._wait)
             return beam or [Hypothesis(prefix)]
         watch = Unending(stop.options, stop.context)
@@ -188,7 +178,7 @@ class LLMTranslation(Translation):
         """See `Translation.seen`."""
         import torch
 
-        from simulst.models.huggingface.attention_rows import Wanted
+        from simulst.models.huggingface.attention import Wanted
         from simulst.models.huggingface.causal import CausalDecoder
 
         loaded, known = self._loaded, self._opening
@@ -220,7 +210,7 @@ class LLMTranslation(Translation):
     def _search(self, chat: Prompt, sentence: str, options: JointBeamSearch, heads: HeadPairs) -> JointSearch:
         import torch
 
-        from simulst.models.huggingface.attention_rows import Wanted
+        from simulst.models.huggingface.attention import Wanted
         from simulst.models.huggingface.causal import CausalDecoder
 
         loaded, prompt = self._loaded, chat.tokens

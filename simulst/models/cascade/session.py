@@ -7,6 +7,7 @@ new sentences are translated, and the committed tokens that have not left are th
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Any
@@ -18,7 +19,6 @@ from simulst.calls import Steps
 from simulst.config import Decoding
 from simulst.hypotheses import Beam, Found, Hypothesis, Tokens
 from simulst.languages import unit_of
-from simulst.models.cascade.sentences import split_sentences
 from simulst.models.cascade.settings import Settings
 from simulst.models.cascade.translators import Opener, Past
 from simulst.models.registry import load_model
@@ -29,6 +29,9 @@ from simulst.search import SearchOptions
 from simulst.session import Model, Session, Window, share_search
 from simulst.stream import Stream
 from simulst.words import split
+
+END = re.compile(r"""[.!?…।؟۔]+["'”’»)\]]*\s+|[。！？]+[」』）]*""")
+"""Where sentences end in a text that grows."""
 
 
 class Cascade:
@@ -183,3 +186,25 @@ class CascadeSession(Session, Window):
         self._heard = self._heard[characters:]
         self._evicted = committed[:tokens]
         self._ended = 0, 0, self._past
+
+
+def split_sentences(text: str, most_words: int, unit: str) -> tuple[list[str], str]:
+    """The sentences that have ended, and the rest; joined, they are the text.
+
+    A sentence has ended once something follows its full stop that does not go on in lower case ("e.g. this" goes on),
+    or once it would have more words (characters) than `most_words`.
+
+    unit: of the text's language, "word" or "char".
+    """
+    ended = []
+    while end := _first_end(text, most_words, unit):
+        ended.append(text[:end])
+        text = text[end:]
+    return ended, text
+
+
+def _first_end(text: str, most_words: int, unit: str) -> int:
+    end = next((m.end() for m in END.finditer(text) if m.end() < len(text) and not text[m.end()].islower()), 0)
+    word = r"\S+\s+" if unit == "word" else r"\S\s*"
+    words = [match.end() for match in re.finditer(word, text[: end or len(text)])]
+    return words[most_words - 1] if len(words) >= most_words and words[most_words - 1] < len(text) else end

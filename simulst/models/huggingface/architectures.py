@@ -28,7 +28,6 @@ from simulst.languages import code_of, unit_of
 from simulst.models.huggingface.decoder import Pairs, Project, SteppedDecoder, sizes_of
 from simulst.models.huggingface.language_tokens import LanguageTokens
 from simulst.models.huggingface.options import HuggingFaceOptions
-from simulst.models.huggingface.wait_token import wait_of, without_wait
 from simulst.models.whisper.features import FFT, SILENCE, log_mel
 from simulst.models.whisper.prompts import ENGLISH_VOCABULARY, check_english, whisper_task
 from simulst.policy.context import HeadPairs, WaitToken
@@ -85,11 +84,6 @@ class Architecture:
                     f"{self.path}: preprocessor_config.json has {name} {found}, but the model needs {value}; copy the "
                     "model's own file."
                 )
-
-    def learn_wait(self) -> None:
-        """Take over the wait token that the model learnt, if it learnt one. Raises SimulstError: as `wait_of`."""
-        self.wait = wait_of(self.path, self.model.config, self.tokenizer)
-        self.never = without_wait(self.never, self.wait)
 
     @property
     def encoder(self) -> Any:

@@ -11,8 +11,7 @@ from torch import Tensor
 
 from simulst.hypotheses import Tokens
 from simulst.models.base import depends_on_rows
-from simulst.models.huggingface.attention import STEPPED
-from simulst.models.huggingface.attention_rows import Wanted, recorded
+from simulst.models.huggingface.attention import STEPPED, Wanted, recorded
 from simulst.models.huggingface.decoder import (
     Memory,
     State,

@@ -44,6 +44,7 @@ def read(path: Path, options: HuggingFaceOptions, change: Callable[[Any], None] 
     """
     from simulst.models.huggingface.architectures import find_architecture
     from simulst.models.huggingface.decoder import sizes_of
+    from simulst.models.huggingface.wait_token import learn_wait
 
     check_device(options.device)
     with quiet():
@@ -72,7 +73,7 @@ def read(path: Path, options: HuggingFaceOptions, change: Callable[[Any], None] 
         tokenizer = read_tokenizer(path, lambda: AutoTokenizer.from_pretrained(folder, **trust), written)
     found = architecture(path, model.eval(), extractor, tokenizer, options)
     found.alignment_heads = heads_beside(folder, *sizes_of(model)) or found.alignment_heads
-    found.learn_wait()
+    learn_wait(found)
     return found
 
 

@@ -15,7 +15,6 @@ from simulst.background import Background
 from simulst.calls import Batchable, Steps, run_alone
 from simulst.hypotheses import Beam, Found, Hypothesis, Tokens
 from simulst.models.base import depends_on_rows
-from simulst.models.huggingface.alignment import monotonic_frames
 from simulst.models.huggingface.architectures import Architecture, Encoded
 from simulst.models.huggingface.decoder import SteppedDecoder, sizes_of
 from simulst.models.huggingface.wait_token import lags_of, without_marks
@@ -278,3 +277,24 @@ class HuggingFaceSession(WindowedSession):
     def _begins_word(self, tokens: Tokens, place: int) -> bool:
         before, after = self.text(tokens[:place]), self.text(tokens[: place + 1])
         return after[len(before) :].startswith(" ")
+
+
+def monotonic_frames(weights: np.ndarray) -> list[int]:
+    """The frame of each token, never before that of the token before it, so that the sum of log weights is greatest.
+
+    weights: (tokens, frames), positive.
+    """
+    scores = np.log(np.maximum(weights, 1e-10))
+    best = np.zeros(scores.shape[1])
+    before = []  # token → for each frame, the best frame up to it of the token before
+    for row in scores:
+        reached = np.maximum.accumulate(best)
+        is_new = np.concatenate([[True], reached[1:] > reached[:-1]])
+        before.append(np.maximum.accumulate(np.where(is_new, np.arange(len(best)), 0)))
+        best = reached + row
+    frames = []
+    frame = int(best.argmax()) if len(scores) else 0
+    for place in reversed(range(len(scores))):
+        frames.append(frame)
+        frame = int(before[place][frame])
+    return frames[::-1]

@@ -13,30 +13,26 @@ CHUNKS = "simulst_chunks"
 """Of config.json: the lengths of the first chunk of speech in training and of the others, in ms."""
 
 
-def wait_of(path: Any, config: Any, tokenizer: Any) -> WaitToken | None:
-    """The wait token; None: the model learnt none. path: of the model, for errors.
+def learn_wait(model: Any) -> None:
+    """Take over the wait token that a model learnt, if it learnt one. model: an `Architecture`, or a `Loaded`.
+
+    The token may be written then, and those of lags may not.
 
     Raises SimulstError: the tokeniser or config.json lacks a part of it.
     """
-    chunks = getattr(config, CHUNKS, None)
+    chunks, model.wait = getattr(model.model.config, CHUNKS, None), None
     if chunks is None:
-        return None
-    known = tokenizer.get_added_vocab()
+        return
+    known = model.tokenizer.get_added_vocab()
     found = ((re.fullmatch(r"<lag(\d+)>", token), number) for token, number in known.items())
     lags = {int(lag[1]): (number,) for lag, number in found if lag}
     if WAIT not in known or not lags or not (isinstance(chunks, list) and len(chunks) == 2):
         raise SimulstError(
-            f"{path}: config.json names chunks of a training ({CHUNKS}: {chunks}), but the tokeniser has no {WAIT} and "
-            "lags, or these are no two lengths; copy the model's own files."
+            f"{model.path}: config.json names chunks of a training ({CHUNKS}: {chunks}), but the tokeniser has no "
+            f"{WAIT} and lags, or these are no two lengths; copy the model's own files."
         )
-    return WaitToken(known[WAIT], dict(sorted(lags.items())), *map(float, chunks))
-
-
-def without_wait(never: Tokens, wait: WaitToken | None) -> Tokens:
-    """Tokens that must not be written, with those of lags, and without the wait token."""
-    if wait is None:
-        return never
-    return tuple({*never, *(token for tokens in lags_of(wait) for token in tokens)} - {wait.token})
+    model.wait = WaitToken(known[WAIT], dict(sorted(lags.items())), *map(float, chunks))
+    model.never = tuple({*model.never, *(number for lag in lags.values() for number in lag)} - {known[WAIT]})
 
 
 def lags_of(wait: WaitToken | None) -> list[Tokens]:

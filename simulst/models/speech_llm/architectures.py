@@ -18,10 +18,10 @@ from torch import Tensor
 
 from simulst.audio.units import FRAME, SAMPLE_RATE
 from simulst.background import NOTHING, Background
-from simulst.errors import SimulstError, first_line
+from simulst.errors import SimulstError
 from simulst.hypotheses import Tokens
 from simulst.languages import code_of
-from simulst.models.cascade.chat import instructed
+from simulst.models.cascade.chat import instructed, rendered
 from simulst.models.huggingface.architectures import Architecture, Encoded
 from simulst.models.huggingface.folder import find_folder
 from simulst.models.huggingface.loading import read_part
@@ -128,19 +128,13 @@ class SpeechLLM(Architecture):
                 "trained to chat."
             )
         messages = [{"role": "system", "content": system}] if system else []
+        messages += [{"role": "user", "content": content}]
         try:
-            text = self.tokenizer.apply_chat_template(
-                [*messages, {"role": "user", "content": content}],
-                chat_template=self.template,
-                tokenize=False,
-                add_generation_prompt=True,
-                enable_thinking=False,  # others do not look at it
-            )
-        except Exception as error:  # a template is a program, which may raise anything
+            return rendered(self.path, self.tokenizer, messages, chat_template=self.template)
+        except SimulstError:
             if isinstance(content, str):
-                raise SimulstError(f"{self.path}: the chat template cannot be used ({first_line(error)}).") from error
+                raise
             return ""
-        return str(text)
 
 
 class Qwen2Audio(SpeechLLM):

@@ -16,11 +16,12 @@ from simulst.background import Background
 from simulst.errors import SimulstError
 from simulst.hypotheses import Tokens
 from simulst.languages import unit_of
+from simulst.models.heads import looked_at
 from simulst.models.huggingface.architectures import Encoded
-from simulst.models.huggingface.causal import Kept
-from simulst.models.huggingface.decoder import sizes_of
+from simulst.models.huggingface.attention import Wanted
+from simulst.models.huggingface.causal import CausalDecoder, Kept
+from simulst.models.huggingface.decoder import Memory, sizes_of
 from simulst.models.huggingface.model import HuggingFaceSession
-from simulst.models.speech_llm.decoder import SpeechDecoder
 from simulst.needs import Need
 from simulst.opening import Opening
 from simulst.policy.context import HeadPairs
@@ -48,7 +49,7 @@ class SpeechLLMSession(HuggingFaceSession):
         self._told: tuple[Tokens, tuple[Tokens, Tokens]] | None = None  # the text before the window, and the chat
 
     def _search_window(self, prefix: Tokens, options: SearchOptions, stop: Stopping | None) -> Any:
-        heads = self._looked_at(stop) if stop is not None and Need.ATTENTION in stop.options.needs else None
+        heads = looked_at(stop, self._model.alignment_heads, self._model.path) or None
         if heads != self._shown_heads:
             self._shown_heads, self._open = heads, None
         return (yield from super()._search_window(prefix, options, stop))
@@ -57,16 +58,6 @@ class SpeechLLMSession(HuggingFaceSession):
         search = super()._search_over(encoded, options)
         self._known = search.memory
         return search
-
-    def _looked_at(self, stop: Stopping) -> HeadPairs:
-        """The heads that STOP looks at."""
-        heads = tuple(dict.fromkeys([*stop.attends, *self._model.alignment_heads]))
-        if not heads:
-            raise SimulstError(
-                f"{self._model.path}: nobody has said which of its heads align a text; name them in 'pairs' or "
-                "'layers' of stop."
-            )
-        return heads
 
     def _decoder(self, encoded: Encoded, heads: HeadPairs | None = None) -> SpeechDecoder:
         model: Any = self._model
@@ -137,3 +128,41 @@ class Places:
         new = range(self._next, self._next - (len(rows) - same), -1)
         self._rows, self._numbers, self._next = rows, (*self._numbers[:same], *new), new.stop
         return self._numbers
+
+
+class SpeechDecoder(CausalDecoder):
+    """A decoder for one search. The memory's frames are embeddings, which stand in the prompt.
+
+    audio: where they do. heard: how many of them are of speech and no padding.
+    heads: those whose attention to these is shown, if a search asks for it.
+    The others are as in `CausalDecoder`.
+    """
+
+    def __init__(
+        self,
+        model: Any,
+        prompt: Tokens,
+        ends: Tokens,
+        never: Tokens,
+        known: Kept | None,
+        audio: range,
+        heard: int,
+        heads: HeadPairs = (),
+    ) -> None:
+        wanted = Wanted(heads, audio.start, audio.start + heard, len(prompt) - 1) if heads else None
+        super().__init__(model, prompt, ends, never, known, wanted)
+        self._audio, self._heard = audio, heard
+
+    def memory(self) -> Kept:
+        memory = super().memory()
+        memory._heard = self._heard
+        return memory
+
+    def _inputs(self, tokens: Tensor, before: int, memory: Memory) -> dict[str, Tensor]:
+        rows = self._model.get_input_embeddings()(tokens.clamp(min=0))
+        here = torch.arange(before, before + tokens.shape[1], device=tokens.device) - self._audio.start
+        audio = (here >= 0) & (here < len(self._audio))
+        if audio.any():
+            assert memory.frames is not None
+            rows[:, audio] = memory.frames[0, here[audio]].to(rows.dtype)
+        return {"inputs_embeds": rows}

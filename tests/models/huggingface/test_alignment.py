@@ -6,7 +6,7 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from simulst.models.huggingface.alignment import monotonic_frames
+from simulst.models.huggingface.model import monotonic_frames
 
 
 @given(st.integers(1, 4), st.integers(1, 5), st.integers(0, 10**6))

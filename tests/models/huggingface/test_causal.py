@@ -10,8 +10,7 @@ import transformers
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from simulst.models.huggingface.attention import attend_by_steps
-from simulst.models.huggingface.attention_rows import Wanted
+from simulst.models.huggingface.attention import Wanted, attend_by_steps
 from simulst.models.huggingface.causal import CausalDecoder, Kept
 from simulst.search.beam import Read
 
