@@ -5,10 +5,10 @@ from __future__ import annotations
 import contextlib
 import email.utils
 import http.client
-import ipaddress
 import json
 import math
 import queue
+import re
 import threading
 import time
 import urllib.error
@@ -21,6 +21,7 @@ from simulst.errors import SimulstError, first_line
 
 MOST_BYTES = 1 << 20  # of an answer
 PASSING = {408, 429, 502, 503, 504, 529}  # statuses of a server that is busy, or starts
+HERE = re.compile(r"(localhost|127\.[\d.]+|\[::1\])(:\d+)?")  # hosts that are this machine
 FIRST_PAUSE = 0.5  # seconds until such a server is asked again, if it does not say when; then twice as long
 
 
@@ -38,11 +39,9 @@ def ask_server(address: str, body: Mapping[str, Any], headers: Mapping[str, str]
     try:
         answer = answers.get(timeout=timeout)
     except queue.Empty:
-        answer = TimeoutError()
-    if isinstance(answer, Refused):
+        answer = _late(timeout)
+    if isinstance(answer, SimulstError):
         raise answer
-    if isinstance(answer, Exception):
-        raise SimulstError(_reason(answer, timeout)) from answer
     return answer
 
 
@@ -52,6 +51,10 @@ class Refused(SimulstError):
     def __init__(self, status: int, said: str, again: float | None) -> None:
         super().__init__(f"the server answered with status {status} ({said}); see its log.")
         self.status, self.said, self.again = status, said, again
+
+
+def _late(timeout: float) -> SimulstError:
+    return SimulstError(f"no answer within {timeout:g} s; give it a longer 'timeout', or a lower 'at_once'.")
 
 
 def _ask(request: urllib.request.Request, timeout: float, answers: queue.SimpleQueue[Any]) -> None:
@@ -66,7 +69,7 @@ def _ask(request: urllib.request.Request, timeout: float, answers: queue.SimpleQ
             if error.status not in PASSING or time.monotonic() + wait >= ends:
                 answers.put(error)
                 return
-        except Exception as error:  # raised by the thread that waits
+        except SimulstError as error:  # raised by the thread that waits
             answers.put(error)
             return
         time.sleep(wait)
@@ -74,28 +77,45 @@ def _ask(request: urllib.request.Request, timeout: float, answers: queue.SimpleQ
 
 
 def _answer_of(request: urllib.request.Request, timeout: float) -> Any:
-    """Raises Refused, OSError, HTTPException, OverflowError (too long), ValueError or RecursionError (no JSON)."""
+    """Raises Refused, or SimulstError: why there is no answer, and the remedy."""
+    other = "give the address of a server with OpenAI's interface."
     handlers: list[urllib.request.BaseHandler] = [_NoRedirects()]
-    if _is_loopback(request.host):
+    if HERE.fullmatch(request.host):
         handlers.append(urllib.request.ProxyHandler({}))  # no proxy reaches this machine's own servers
     try:
         with urllib.request.build_opener(*handlers).open(request, timeout=timeout) as answer:
             body = answer.read(MOST_BYTES)
-            if len(body) == MOST_BYTES:
-                raise OverflowError
-            if answer.length:  # read() does not raise if it is told how much to read
+            if answer.length and len(body) < MOST_BYTES:  # read() does not raise if it is told how much to read
                 raise http.client.IncompleteRead(body, answer.length)
     except urllib.error.HTTPError as error:
         if 300 <= error.code < 400:
-            raise
+            place = error.headers.get("Location", "")[:100]
+            raise SimulstError(
+                f"the server redirects to '{place}', which is not followed; give the address that answers."
+            ) from error
         said = error.msg
         with contextlib.suppress(Exception):  # what the server says may be anything, also cut short
             said = _said(json.loads(error.read(MOST_BYTES)))
         raise Refused(error.code, said, _seconds(error.headers.get("Retry-After") or "")) from error
+    except OSError as error:
+        cause = getattr(error, "reason", error)
+        if isinstance(cause, TimeoutError):
+            raise _late(timeout) from error
+        raise SimulstError(f"the server cannot be reached ({cause}); check that it runs.") from error
+    except http.client.IncompleteRead as error:
+        raise SimulstError("the answer is cut short; see the server's log.") from error
+    except http.client.HTTPException as error:
+        raise SimulstError(f"the answer is not HTTP ({first_line(error)}); {other}") from error
+    except Exception as error:  # of what is asked
+        raise SimulstError(
+            "the request cannot be sent; check 'url', and the characters of the server's key."
+        ) from error
+    if len(body) == MOST_BYTES:
+        raise SimulstError(f"the answer is longer than {MOST_BYTES >> 20} MiB; {other}")
     try:
         found = json.loads(body)
     except (ValueError, RecursionError) as error:
-        raise _NoJson from error
+        raise SimulstError(f"the answer is not JSON; {other}") from error
     if isinstance(found, dict) and (told := found.get("error")) and not found.get("choices"):  # though it is a 200
         code = told.get("code") if isinstance(told, dict) else None
         said = "an error without words"
@@ -112,10 +132,6 @@ class _NoRedirects(urllib.request.HTTPRedirectHandler):
         return None
 
 
-class _NoJson(Exception):
-    pass
-
-
 def _seconds(again: str) -> float | None:
     """A Retry-After: seconds, or a date."""
     with contextlib.suppress(ValueError):
@@ -124,38 +140,6 @@ def _seconds(again: str) -> float | None:
     with contextlib.suppress(ValueError, TypeError):
         return max(0.0, email.utils.parsedate_to_datetime(again).timestamp() - time.time())
     return None
-
-
-def _is_loopback(host: str) -> bool:
-    """host: with its port, if it has one."""
-    name = urllib.parse.urlsplit(f"//{host}").hostname or ""
-    try:
-        return name == "localhost" or ipaddress.ip_address(name).is_loopback
-    except ValueError:
-        return False
-
-
-def _reason(error: Exception, timeout: float) -> str:
-    """Why no answer came, and the remedy."""
-    if isinstance(error, urllib.error.HTTPError) and 300 <= error.code < 400:
-        place = error.headers.get("Location", "") if error.headers else ""
-        return f"the server redirects to '{place[:100]}', which is not followed; give the address that answers."
-    if isinstance(error, _NoJson):
-        return "the answer is not JSON; give the address of a server with OpenAI's interface."
-    cause = getattr(error, "reason", error)
-    if isinstance(cause, TimeoutError):
-        return f"no answer within {timeout:g} s; give it a longer 'timeout', or a lower 'at_once'."
-    if isinstance(error, OSError):
-        return f"the server cannot be reached ({cause}); check that it runs."
-    if isinstance(error, http.client.IncompleteRead):
-        return "the answer is cut short; see the server's log."
-    if isinstance(error, http.client.HTTPException):
-        return f"the answer is not HTTP ({first_line(error)}); give the address of a server with OpenAI's interface."
-    if isinstance(error, OverflowError):
-        return (
-            f"the answer is longer than {MOST_BYTES >> 20} MiB; give the address of a server with OpenAI's interface."
-        )
-    return "the request cannot be sent; check 'url', and the characters of the server's key."
 
 
 def _said(answer: Any) -> str:

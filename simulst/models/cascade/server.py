@@ -4,17 +4,16 @@ from __future__ import annotations
 
 import difflib
 import functools
-import json
 import logging
 import os
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Annotated, Any
 
-from pydantic import Field
+from pydantic import Field, JsonValue
 
 from simulst.calls import Turns
-from simulst.errors import SimulstError, first_line
+from simulst.errors import SimulstError
 from simulst.models.cascade.ask import Refused, ask_server, is_address, shortened
 from simulst.models.cascade.chat import ChatOptions
 from simulst.models.cascade.translators import Opener, Past, PlainTranslation
@@ -55,7 +54,7 @@ class Server(ChatOptions):
     at_once: Annotated[int, Field(ge=1)] = 16
     max_tokens: Annotated[int, Field(ge=1)] = 256
     key: str = ""
-    extra: dict[str, Any] = field(default_factory=dict)
+    extra: dict[str, JsonValue] = field(default_factory=dict)
     strips_spaces: bool = False
 
     def load(self, path: Path, cores: int) -> Opener:
@@ -67,10 +66,6 @@ class Server(ChatOptions):
             )
         if self.key and not os.environ.get(self.key):
             raise SimulstError(f"{path}: the environment has no {self.key}, which 'key' names; export it.")
-        try:
-            json.dumps(self.extra)
-        except (TypeError, ValueError) as error:
-            raise SimulstError(f"{path}: 'extra' cannot be sent as JSON ({first_line(error)}); change it.") from error
         for name in ("messages", "stream"):
             if self.extra.get(name):
                 raise SimulstError(f"{path}: 'extra' has '{name}', which is not read; leave it out.")
