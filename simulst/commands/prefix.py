@@ -20,6 +20,8 @@ from simulst.commands.common import (
     target_lang_option,
 )
 
+COUNT = click.IntRange(1)
+
 
 @click.group(cls=Group)
 def prefix() -> None:
@@ -181,11 +183,11 @@ def chunks(
 @click.option("--channels", default=32, help="Channels of the two convolutions.")
 @click.option("--embedding", default=256, help="Input size of the LSTM.")
 @click.option("--hidden", default=512, help="State size of the LSTM.")
-@click.option("--learning-rate", default=1e-4, help="Adam's peak learning rate.")
-@click.option("--warmup", default=4000, help="Updates until the peak learning rate.")
-@click.option("--patience", default=8, help="Stop after N epochs without a lower loss.")
-@click.option("--batch-frames", default=12000, help="Frames (10 ms) per batch.")
-@click.option("--max-epochs", default=200, help="Stop after N epochs.")
+@click.option("--learning-rate", default=1e-4, type=Positive(), help="Adam's peak learning rate.")
+@click.option("--warmup", default=4000, type=COUNT, help="Updates until the peak learning rate.")
+@click.option("--patience", default=8, type=COUNT, help="Stop after N epochs without a lower loss.")
+@click.option("--batch-frames", default=12000, type=COUNT, help="Frames (10 ms) per batch.")
+@click.option("--max-epochs", default=200, type=COUNT, help="Stop after N epochs.")
 @click.option("--seed", default=0, type=click.IntRange(0), help="Random seed.")
 @force_option("Delete the training in --out, and begin again.")
 def predictor(

@@ -6,7 +6,7 @@ import hashlib
 import json
 import os
 import shutil
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import lru_cache
 from pathlib import Path
@@ -107,6 +107,35 @@ def written_whole(out: Path, made_of: Mapping[str, Any], force: bool = False) ->
         with replaced(out) as part:
             yield part
             write_atomically(part / MADE_OF, json.dumps(made_of, indent=1, ensure_ascii=False))
+
+
+def begun(
+    record: Path,
+    wanted: Mapping[str, Any],
+    made: Sequence[str],
+    force: bool = False,
+    defaults: Mapping[str, Any] | None = None,
+) -> dict[str, Any] | None:
+    """What is stored of work that goes on after an interruption, in its locked folder; None: it is to begin.
+
+    record: the file. wanted, defaults: as of `read_record`.
+    made: patterns of what the work writes after its record.
+    force: delete these and the record. What others have put there stays, such as decoded runs.
+
+    Raises SimulstError: as `read_record`; there is something that such work writes, and no record.
+    """
+    if record.is_file() and force:
+        # If this is interrupted, the record fits no work, so that nothing goes on with what is left.
+        write_atomically(record, "{}")
+        for path in [path for pattern in (*made, record.name) for path in record.parent.glob(pattern)]:
+            shutil.rmtree(path) if path.is_dir() else path.unlink()
+    found = read_record(record, wanted, defaults)
+    others = sorted(path.name for pattern in made for path in record.parent.glob(pattern))
+    if found is None and others:
+        raise SimulstError(
+            f"{record.parent}: holds {others[0]}, but no {record.name}; name another folder, or delete it."
+        )
+    return found
 
 
 def digest_of_texts(files: Iterable[Path]) -> str:

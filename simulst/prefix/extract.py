@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import functools
 import json
-import shutil
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
@@ -19,8 +18,8 @@ from tqdm import tqdm
 from simulst.audio.read import load_audio
 from simulst.data.datadir import Utterance, read_data_dir
 from simulst.errors import SimulstError
-from simulst.files.folder import write_atomically
-from simulst.files.lock import digest, locked, read_record
+from simulst.files.folder import begun, write_atomically
+from simulst.files.lock import digest, locked
 from simulst.languages import unit_of
 from simulst.machine.cluster import HERE, Cluster, mapper
 from simulst.models import digest_of_weights
@@ -87,11 +86,7 @@ def extract(
         "utterances": digest(f"{u.name} {u.wav} {u.start} {u.end}" for u in utterances),
     }
     with locked(out):
-        if force:
-            shutil.rmtree(out / SHARDS, ignore_errors=True)
-            for name in (RECORD, PREFIXES):
-                (out / name).unlink(missing_ok=True)
-        read_record(out / RECORD, wanted)
+        begun(out / RECORD, wanted, (SHARDS, PREFIXES), force)
         (out / SHARDS).mkdir(exist_ok=True)
         write_atomically(out / RECORD, json.dumps(wanted, indent=1))
         return _extract(task, data, out, options, utterances, cluster)

@@ -18,8 +18,8 @@ from tqdm import tqdm
 from simulst.audio.read import load_audio
 from simulst.audio.units import FRAME
 from simulst.errors import SimulstError
-from simulst.files.folder import digest_of_file, save_atomically, write_atomically
-from simulst.files.lock import LOCK, locked, read_record
+from simulst.files.folder import begun, digest_of_file, save_atomically, write_atomically
+from simulst.files.lock import locked
 from simulst.machine.light_import import leave_out_compiler
 from simulst.policy.boundary_predictor import (
     SUBSAMPLING,
@@ -65,11 +65,6 @@ class Options:
     batch_frames: int = 12000
     max_epochs: int = 200
     seed: int = 0
-
-    def __post_init__(self) -> None:
-        for name, value in asdict(self).items():
-            if name not in ("sizes", "seed") and not (value > 0 and math.isfinite(value)):
-                raise SimulstError(f"boundary predictor: {name} is {value}; give a positive number.")
 
 
 class Batch(NamedTuple):
@@ -296,7 +291,7 @@ def train(
     out: folder of the training.
     force: delete the training in `out` and begin again.
 
-    Raises SimulstError: the data cannot be used; `out` holds another training or other files.
+    Raises SimulstError: the data cannot be used; `out` holds another training.
     """
     training, valid = read_corpus(data, prefixes), read_corpus(valid_data, valid_prefixes)
     if training.tau != valid.tau:
@@ -308,9 +303,11 @@ def train(
     wanted |= {"data": str(data), "prefixes": digest_of_file(prefixes)}
     wanted |= {"valid_data": str(valid_data), "valid_prefixes": digest_of_file(valid_prefixes)}
     with locked(out):
-        if begin(out, wanted, force):
+        record = begun(out / RECORD, wanted, (PREDICTOR, LAST, SCORES), force)
+        if record is not None and record.get("complete"):
             print(f"{out}: complete; --force does it again")
             return
+        write_atomically(out / RECORD, json.dumps({**wanted, "complete": False}, indent=1))
         for name, corpus in (("training", training), ("held out", valid)):
             ends, pieces = sum(sum(s.labels) for s in corpus.samples), sum(len(s.labels) for s in corpus.samples)
             print(
@@ -321,27 +318,3 @@ def train(
         trainer.run()
         write_atomically(out / SCORES, json.dumps(trainer.scores(), indent=1) + "\n")
         write_atomically(out / RECORD, json.dumps({**wanted, "complete": True}, indent=1))
-
-
-def begin(out: Path, wanted: dict[str, Any], force: bool = False) -> bool:
-    """Resume the training in a folder, or begin one and store its options there.
-
-    wanted: options of the training.
-    force: delete the files of an earlier training.
-
-    Returns: whether the training is complete.
-    Raises SimulstError: the folder holds a training with other options (the message names the first), or other files.
-    """
-    record = out / RECORD
-    if record.is_file() and force:
-        ours = [PREDICTOR, LAST, SCORES]
-        for name in (*ours, *(f"{name}.part" for name in ours), RECORD):  # the record last, in case of an interruption
-            (out / name).unlink(missing_ok=True)
-    else:
-        found = read_record(record, wanted)
-        if found is not None:
-            return bool(found.get("complete"))
-        if others := sorted(path.name for path in out.iterdir() if path.name != LOCK):
-            raise SimulstError(f"{out}: holds another file, {others[0]}; name a new or empty folder.")
-    write_atomically(record, json.dumps({**wanted, "complete": False}, indent=1))
-    return False

@@ -28,8 +28,8 @@ from simulst.calls import run_alone
 from simulst.config import Decoding
 from simulst.data.datadir import Utterance, read_data_dir
 from simulst.errors import SimulstError
-from simulst.files.folder import digest_of_files, empty, save_atomically, write_atomically
-from simulst.files.lock import locked, read_record
+from simulst.files.folder import begun, digest_of_files, save_atomically, write_atomically
+from simulst.files.lock import locked
 from simulst.meter import Meter
 from simulst.models.espnet.divergence import DivergenceHead, digest_of
 from simulst.models.espnet.encoding import open_encoding
@@ -122,9 +122,7 @@ def train_divergence(
     wanted = {"files": of, "data": str(data), "target": target, **asdict(grid), "utterances": [u.name for u in chosen]}
     out = experiment / FOLDER
     with locked(out):
-        if force:
-            empty(out)
-        read_record(out / RECORD, wanted)
+        begun(out / RECORD, wanted, ("*.pth", LOG), force)
         write_atomically(out / RECORD, json.dumps(wanted))
         examples = _collected(model, chosen, grid, target, out)
         head = _trained(examples, passes, hidden, out)

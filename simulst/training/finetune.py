@@ -29,8 +29,8 @@ from torch.utils.data import DataLoader
 
 from simulst.data.datadir import Utterance
 from simulst.errors import SimulstError
-from simulst.files.folder import digest_of_files, replaced, write_atomically
-from simulst.files.lock import digest, locked, read_record
+from simulst.files.folder import begun, digest_of_files, replaced, write_atomically
+from simulst.files.lock import digest, locked
 from simulst.hypotheses import Tokens
 from simulst.models.cascade.llm import LLM, Loaded
 from simulst.models.huggingface.architectures import Architecture, Whisper
@@ -42,14 +42,14 @@ from simulst.training.average import average_checkpoints
 from simulst.training.configuration import FineTuning, read_options
 from simulst.training.ctc import Pieces, add_ctc, read_transcripts
 from simulst.training.freezing import change_settings, freeze, read_short_windows
-from simulst.training.growing_chat import ChatCollator, chats_of, is_language_model
+from simulst.training.growing_chat import chats_of, is_language_model
 from simulst.training.new_model import make_model
 from simulst.training.speech_text import Batches, Collator, Part, examples_of, read_audio_in_place, read_parts
 from simulst.training.waiting import Learner, add_tokens
 
 RECORD, BEGIN, MODEL, AVERAGE = "simulst.json", "begin", "model", "average.pth"
 TRANSCRIPTS = "transcripts.json"
-TRAINED = (MODEL, "epochs.json", "*epoch.pth", "checkpoint-*")  # what it writes after its record
+TRAINED = (MODEL, AVERAGE, "epochs.json", "*epoch.pth", "checkpoint-*")  # what it writes after its record
 OWN = {"config.json", "generation_config.json", "model.safetensors.index.json"}  # what the library writes itself
 
 
@@ -107,11 +107,7 @@ def finetune(
     if processes > 1:
         wanted["processes"] = processes
     with locked(out):
-        if not (out / RECORD).is_file() and (others := sorted(p.name for made in TRAINED for p in out.glob(made))):
-            raise SimulstError(f"{out}: holds {others[0]}, but no {RECORD}; name another folder, or delete it.")
-        if force:
-            _clear(out)
-        record = read_record(out / RECORD, wanted, asdict(FineTuning(1, 1.0)))
+        record = begun(out / RECORD, wanted, TRAINED, force, asdict(FineTuning(1, 1.0)))
         if record is not None and record.get("complete"):
             print(f"{out}: complete; --force does it again")
             return
@@ -189,18 +185,6 @@ def _one_of_several(number: int, work: Work, processes: int, port: int, failed: 
         raise
 
 
-def _clear(out: Path) -> None:
-    """Delete what a training has written. What others have put there stays, such as decoded runs.
-
-    If this is interrupted, the record that is left fits no training, so that nothing goes on with what is left.
-    """
-    if (out / RECORD).is_file():
-        write_atomically(out / RECORD, "{}")
-    for pattern in (TRANSCRIPTS, BEGIN, AVERAGE, *TRAINED, RECORD):
-        for path in out.glob(pattern):
-            shutil.rmtree(path) if path.is_dir() else path.unlink()
-
-
 def _read(model: Path, options: FineTuning, config: Path, heard: Sequence[Sequence[Utterance]]) -> Learner:
     """The model with the changed settings, and the tokens that the data needs, of which a part will be trained."""
     loading = HuggingFaceOptions(padding_seconds=options.padding_seconds, other_targets=True)
@@ -246,12 +230,10 @@ def _batches(
     if isinstance(architecture, Loaded):
         assert options.grid is not None
         examples = chats_of(architecture, parts, utterances, options.grid)
-        collate: Collator = ChatCollator(architecture)
     else:
         examples = examples_of(architecture, parts, utterances, options.most_seconds, transcripts, options.grid)
-        collate = Collator(architecture)
     batches = Batches([example.seconds for example in examples], options.batch_seconds, seed, share)
-    return DataLoader(examples, batch_sampler=batches, collate_fn=collate)  # type: ignore[arg-type]
+    return DataLoader(examples, batch_sampler=batches, collate_fn=Collator(architecture))  # type: ignore[arg-type]
 
 
 def _average(model: Any, losses: Mapping[int, float], options: FineTuning, out: Path, loss: Any) -> None:

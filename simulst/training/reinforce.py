@@ -32,8 +32,8 @@ from tqdm import tqdm
 from simulst.audio.read import load_audio
 from simulst.data.datadir import Utterance, read_data_dir
 from simulst.errors import SimulstError
-from simulst.files.folder import digest_of_files, empty, save_atomically, write_atomically
-from simulst.files.lock import locked, read_record
+from simulst.files.folder import begun, digest_of_files, save_atomically, write_atomically
+from simulst.files.lock import locked
 from simulst.files.yaml import read_yaml
 from simulst.hypotheses import Tokens
 from simulst.languages import unit_of
@@ -265,9 +265,7 @@ def reinforce(
     wanted = {"model": str(experiment), "files": digest_of_files(files.files()), "data": str(data), **asdict(options)}
     del wanted["updates"], wanted["save"]
     with locked(out):
-        if force:
-            empty(out)
-        read_record(out / RECORD, wanted)
+        begun(out / RECORD, wanted, (LOG, CHECKPOINT, RESULT), force)
         write_atomically(out / RECORD, json.dumps(wanted, indent=1))
         for file in (CONFIG, files.config.get("bpemodel")):
             if file:

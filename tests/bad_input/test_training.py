@@ -109,7 +109,7 @@ PREDICTOR = table(
     ("", "'u0' has 100 frames, fewer than in its extraction", line(frames=500, pairs=[{"frames": 480, "text": "der"}])),
     ("", "tau", line(tau=10)),
     ("--valid-prefixes la2.yaml", "la2.yaml, line 1: not a line of prefix extraction"),
-    ("", "p: holds another file, x;", written("p/x", "")),
+    ("", "p: holds last.pth, but no simulst.json;", written("p/last.pth", "")),
     ("", "p/simulst.json: damaged", written("p/simulst.json", "[]")),
     ("", "p: was begun with", written("p/simulst.json", "{}")),
     *(("", words, change) for words, change in BROKEN),

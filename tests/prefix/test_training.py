@@ -11,11 +11,9 @@ import numpy as np
 import pytest
 import tones
 import torch
-from click.testing import CliRunner, Result
 from torch.nn.functional import cross_entropy
 
 from simulst.audio.read import load_audio
-from simulst.commands.main import main
 from simulst.errors import SimulstError
 from simulst.policy.boundary_predictor import BoundaryPredictor, Sizes, load_predictor
 from simulst.prefix import training
@@ -242,28 +240,7 @@ def test_a_loss_that_is_no_number(data: Data, tmp_path: Path, monkeypatch: pytes
         train(*data, tmp_path / "out", QUICK)
 
 
-@pytest.mark.parametrize("name", ["learning_rate", "warmup", "patience", "batch_frames", "max_epochs"])
-@pytest.mark.parametrize("value", [0, -1, math.nan])
-def test_bad_options(name: str, value: float) -> None:
-    with pytest.raises(SimulstError, match=f"{name} is {value}"):
-        Options(**{name: value})
-
-
 def test_the_papers_options() -> None:
     options = Options()
     assert (options.learning_rate, options.warmup, options.patience) == (1e-4, 4000, 8)
     assert (options.sizes.mels, options.sizes.embedding, options.sizes.hidden) == (80, 256, 512)
-
-
-def test_the_command(data: Data, tmp_path: Path) -> None:
-    names = ("--data", "--prefixes", "--valid-data", "--valid-prefixes")
-
-    def run(files: tuple[Path, ...], *options: str) -> Result:
-        given = [str(part) for pair in zip(names, files, strict=True) for part in pair]
-        return CliRunner().invoke(main, ["prefix", "predictor", *given, "--out", str(tmp_path / "out"), *options])
-
-    sizes = ("--mels", "20", "--channels", "4", "--embedding", "8", "--hidden", "12")
-    done = run(data, *sizes, "--max-epochs", "1", "--warmup", "5")
-    assert done.exit_code == 0, done.stderr
-    assert "pieces, 0.5" in done.stdout and "too short" in done.stdout
-    assert load_predictor(tmp_path / "out" / PREDICTOR).sizes == SMALL

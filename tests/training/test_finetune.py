@@ -23,6 +23,7 @@ from torch.utils.data import DataLoader
 
 from simulst.config import parse_decoding
 from simulst.errors import SimulstError
+from simulst.files.folder import begun
 from simulst.files.lock import locked
 from simulst.models import load_model
 from simulst.models.huggingface.loading import read
@@ -191,15 +192,6 @@ def test_a_training_that_was_interrupted_ends_as_if_it_was_not(
         run(corpus, model, "out", **options)
 
 
-def test_beginning_again_keeps_decoded_runs(tmp_path: Path) -> None:
-    """Recipes decode into the training's folder."""
-    for name in ("simulst.json", "2epoch.pth", "model/config.json", "checkpoint-3/whole", "decode/tst/instances.log"):
-        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
-        (tmp_path / name).touch()
-    finetuning._clear(tmp_path)
-    assert [path.name for path in tmp_path.rglob("*") if path.is_file()] == ["instances.log"]
-
-
 def test_a_training_that_is_not_ours_is_not_deleted(corpus: Path, begin: Callable[[str], Path], tmp_path: Path) -> None:
     checkpoint = tmp_path / "out/checkpoint-500/model.safetensors"
     checkpoint.parent.mkdir(parents=True)
@@ -217,16 +209,19 @@ def test_force_that_was_interrupted_leaves_nothing_to_go_on_with(
     corpus: Path, begin: Callable[[str], Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     out = tmp_path / "out"
-    for name in ("simulst.json", "1epoch.pth", "begin/config.json", "checkpoint-5/whole"):
+    for name in ("simulst.json", "1epoch.pth", "checkpoint-5/whole", "decode/tst/instances.log"):
         (out / name).parent.mkdir(parents=True, exist_ok=True)
         (out / name).write_text("{}")
+    about: Any = (out / "simulst.json", {}, finetuning.TRAINED)
     with monkeypatch.context() as patched:
         patched.setattr(shutil, "rmtree", interrupted)
         with pytest.raises(KeyboardInterrupt):
-            finetuning._clear(out)
-    assert (out / "1epoch.pth").exists()
+            begun(*about, force=True)
+    assert (out / "checkpoint-5/whole").exists()
     with pytest.raises(SimulstError, match=r"was begun with .* or use --force"):
         run(corpus, begin("whisper"), "out", "es-de")
+    assert begun(*about, force=True) is None  # recipes decode into the training's folder
+    assert [path.name for path in out.rglob("*") if path.is_file()] == ["instances.log"]
 
 
 def interrupted(path: Path) -> None:
