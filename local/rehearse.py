@@ -8,17 +8,22 @@ configuration of the last stage is told before hours of training.
 from __future__ import annotations
 
 import importlib
+import re
+import subprocess
 import sys
 from collections.abc import Sequence
 from inspect import signature
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from simulst.commands.common import run_command
 from simulst.commands.main import main as simulst
 from simulst.errors import SimulstError
+
+if TYPE_CHECKING:
+    from simulst.training.espnet import Training
 
 FIELD, CALL = "\x1f", "\x1e"
 """What ends each field and each call on stdin. The fields: the stage, `simulst` or `python`, and the arguments."""
@@ -94,10 +99,23 @@ def check_files(options: dict[str, Any], checked: set[str]) -> None:
             raise SimulstError(f"{config}: not a mapping of options; see conf/train for configurations.")
         else:  # of ESPnet
             from simulst.commands.train import training_of
-            from simulst.training.espnet import check_options
 
-            training = training_of(**{name: options[name] for name in signature(training_of).parameters})
-            check_options(training, options["extra"])
+            check_options(training_of(**{name: options[name] for name in signature(training_of).parameters}), options)
+
+
+def check_options(training: Training, options: dict[str, Any]) -> None:
+    """Let ESPnet read a configuration and further options, before any data is there. That takes seconds.
+
+    Raises SimulstError: ESPnet does not know one of them, or its value is no good.
+    """
+    from simulst.training.espnet import Machines
+
+    out = Path("nowhere")
+    command = Machines().command(training.command(out, [*options["extra"], "--print_config"]), out, {})
+    done = subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, text=True, errors="replace")
+    # Of the options; what else goes wrong, the training will tell.
+    if said := re.search(r"^(?:\S+: error: |ValueError: (?=--))(.+)\s*\Z", done.stderr, re.MULTILINE):
+        raise SimulstError(f"{training.config}: ESPnet says '{said[1]}'; correct the file, or the options for ESPnet.")
 
 
 if __name__ == "__main__":

@@ -234,19 +234,12 @@ def average(
     decides.
     """
     from simulst.errors import SimulstError
-    from simulst.training.average import CHOSEN, Dev, choose, is_chosen
+    from simulst.training.average import Dev, choose
 
     if not len(data) == len(text) == len(target_lang):
         raise SimulstError("--data, --text, --target-lang: give them equally often, once for each target language.")
     devs = [Dev(*values) for values in zip(data, text, target_lang, strict=True)]
-    if not force and is_chosen(experiment, devs, counts, limit, ctc_weight, last):
-        print(f"{experiment / CHOSEN}: complete; --force does it again")
-        return
-    found = choose(experiment, devs, source_lang, list(counts), limit, ctc_weight, last)
-    averages = ", ".join(f"{count}: {bleu:.1f}" for count, bleu in found.averages.items())
-    print(f"BLEU on dev by number of averaged checkpoints: {averages}")
-    weights = f"ctc_weight {found.search.ctc_weight:g} and length_bonus {found.search.length_bonus:g}"
-    print(f"BLEU on dev with {weights}: {found.searched:.1f}")
+    choose(experiment, devs, source_lang, counts, limit, ctc_weight, last, force)
 
 
 # ---- Hugging Face ----

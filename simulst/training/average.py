@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import re
 import shutil
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from statistics import mean
@@ -76,33 +76,20 @@ def average_checkpoints(paths: Sequence[Path], out: Path) -> None:
     save_atomically(out, average)
 
 
-@dataclass(frozen=True)
-class Chosen:
-    """What was chosen on dev.
-
-    averages: number of checkpoints → BLEU of their average.
-    search: the CTC weight and the length bonus with the best BLEU.
-    searched: its BLEU.
-    """
-
-    averages: dict[int, float]
-    search: JointBeamSearch
-    searched: float
-
-
 def choose(
     experiment: Path,
     devs: Sequence[Dev],
     source: str,
-    counts: list[int],
+    counts: Sequence[int],
     limit: int,
     ctc_weight: float | None = None,
     last: bool = False,
-) -> Chosen:
+    force: bool = False,
+) -> None:
     """Average the best checkpoints, and write the average with the best offline BLEU as chosen.pth.
 
     For this average, write the CTC weight and the length bonus with the best offline BLEU as search.yaml. Searches that
-    give neither of the two take them from there.
+    give neither of the two take them from there. What is complete is kept, unless the training has gone on since.
 
     experiment: folder of an ESPnet training.
     devs: development data; the BLEU is the mean over them.
@@ -111,9 +98,16 @@ def choose(
     limit: number of sentences to decode of each of `devs`.
     ctc_weight: write this weight, and no length bonus, in place of what is best on dev.
     last: average the last checkpoints instead.
+    force: choose again.
 
-    Raises SimulstError: there is no finished training; a training uses the folder; what decoding raises.
+    Raises SimulstError: there is no finished training; a training uses the folder; the choice was made with other
+        arguments, or its record is damaged; what decoding raises.
     """
+    asked = {"counts": sorted(set(counts)), "limit": limit, "texts": sorted(dev.text for dev in devs)}
+    asked |= ({} if ctc_weight is None else {"ctc_weight": ctc_weight}) | ({"last": True} if last else {})
+    if not force and is_chosen(experiment, asked):
+        print(f"{experiment / CHOSEN}: complete; --force does it again")
+        return
     best_epochs(experiment)  # before taking the lock, which would create a missing folder
     with locked(experiment):
         epochs = sorted(best_epochs(experiment), reverse=True) if last else best_epochs(experiment)
@@ -131,20 +125,15 @@ def choose(
         weights = {"ctc_weight": search.ctc_weight, "length_bonus": search.length_bonus}
         write_atomically(experiment / SEARCH, yaml.safe_dump(weights))
         found = {"epochs": epochs, "averaged": best, "dev_BLEU": scores, "search": {**weights, "dev_BLEU": bleu}}
-        found |= {"asked": _asked(devs, counts, limit, ctc_weight, last)}
-        write_atomically(experiment / FOUND, json.dumps(found))
-    return Chosen(scores, search, bleu)
+        write_atomically(experiment / FOUND, json.dumps(found | {"asked": asked}))
+    averages = ", ".join(f"{count}: {score:.1f}" for count, score in scores.items())
+    print(f"BLEU on dev by number of averaged checkpoints: {averages}")
+    shown = " and ".join(f"{name} {weight:g}" for name, weight in weights.items())
+    print(f"BLEU on dev with {shown}: {bleu:.1f}")
 
 
-def is_chosen(
-    experiment: Path,
-    devs: Sequence[Dev],
-    counts: Sequence[int],
-    limit: int,
-    ctc_weight: float | None = None,
-    last: bool = False,
-) -> bool:
-    """Whether `choose` is done, and the training has not gone on since.
+def is_chosen(experiment: Path, asked: Mapping[str, Any]) -> bool:
+    """Whether `choose` is done, and the training has not gone on since. asked: what the choice depends on.
 
     Raises SimulstError: it was done with other arguments; its record is damaged.
     """
@@ -159,7 +148,6 @@ def is_chosen(
         done = epochs.issuperset(best_epochs(experiment))  # some may have been deleted
     except SimulstError:
         done = True  # all of them
-    asked = _asked(devs, counts, limit, ctc_weight, last)
     differing = [name for name in {**before, **asked} if before.get(name) != asked.get(name)]
     if done and differing:
         raise SimulstError(
@@ -167,14 +155,6 @@ def is_chosen(
             "use --force to choose again."
         )
     return done
-
-
-def _asked(
-    devs: Sequence[Dev], counts: Sequence[int], limit: int, ctc_weight: float | None, last: bool
-) -> dict[str, Any]:
-    """What the choice depends on, besides the training, as JSON values."""
-    asked = {"counts": sorted(set(counts)), "limit": limit, "texts": sorted(dev.text for dev in devs)}
-    return asked | ({} if ctc_weight is None else {"ctc_weight": ctc_weight}) | ({"last": True} if last else {})
 
 
 def choose_search(

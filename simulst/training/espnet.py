@@ -131,19 +131,6 @@ class Machines:
         return [*command, *(["--multiprocessing_distributed", "true"] if self.ngpu > 1 else [])]
 
 
-def check_options(training: Training, extra: Sequence[str]) -> None:
-    """Let ESPnet read a configuration and further options, before any data is there. That takes seconds.
-
-    Raises SimulstError: ESPnet does not know one of them, or its value is no good.
-    """
-    out = Path("nowhere")
-    command = Machines().command(training.command(out, [*extra, "--print_config"]), out, {})
-    done = subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, text=True, errors="replace")
-    # Of the options; what else goes wrong, the training will tell.
-    if said := re.search(r"^(?:\S+: error: |ValueError: (?=--))(.+)\s*\Z", done.stderr, re.MULTILINE):
-        raise SimulstError(f"{training.config}: ESPnet says '{said[1]}'; correct the file, or the options for ESPnet.")
-
-
 def _find(program: str, option: str) -> None:
     if shutil.which(program) is None:
         raise SimulstError(f"{option} needs the program {program}, which is not on this machine's PATH.")

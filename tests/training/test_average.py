@@ -70,52 +70,54 @@ def test_all_pairs_choose(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> No
     monkeypatch.setattr(average, "load_model", lambda experiment, checkpoint: checkpoint)
     monkeypatch.setattr(average, "dev_bleu", dev_bleu)
     devs = [Dev(Path(target), f"tc.{target}", target) for target in ("de", "ja")]
-    assert choose(finished(tmp_path), devs[:1], "en", [1, 2, 5], 9).averages == {1: 20.0, 2: 19.0}
-    assert torch.load(tmp_path / CHOSEN, weights_only=True)["w"].tolist() == [1.0]
-    assert choose(tmp_path, devs, "en", [1, 2, 5], 9).averages == {1: 15.0, 2: 16.5}
-    assert torch.load(tmp_path / CHOSEN, weights_only=True)["w"].tolist() == [1.5]
-    assert json.loads((tmp_path / "chosen.json").read_text())["averaged"] == 2
+    finished(tmp_path)
+    for some, scores, mean_weight in ((devs[:1], {"1": 20.0, "2": 19.0}, 1.0), (devs, {"1": 15.0, "2": 16.5}, 1.5)):
+        choose(tmp_path, some, "en", [1, 2, 5], 9, force=True)
+        assert json.loads((tmp_path / FOUND).read_text())["dev_BLEU"] == scores
+        assert torch.load(tmp_path / CHOSEN, weights_only=True)["w"].tolist() == [mean_weight]
     assert read_yaml(tmp_path / "search.yaml") == {"ctc_weight": 0.0, "length_bonus": 0.5}
     # Killed between the two choices, it is not complete.
     monkeypatch.setattr(average, "choose_search", lambda *_: (_ for _ in ()).throw(KeyboardInterrupt))
     with pytest.raises(KeyboardInterrupt):
-        choose(tmp_path, devs, "en", [1], 9)
+        choose(tmp_path, devs, "en", [1], 9, force=True)
     assert (tmp_path / CHOSEN).is_file() and not (tmp_path / FOUND).exists()
 
 
 def test_a_training_that_went_on_is_chosen_from_again(tmp_path: Path) -> None:
-    asked: Any = ([Dev(tmp_path, "tc.de", "de")], [1, 2], 9)
-    assert not is_chosen(finished(tmp_path), *asked)
+    known = {"counts": [1, 2], "limit": 9, "texts": ["tc.de"]}
+    assert not is_chosen(finished(tmp_path), known)
     (tmp_path / CHOSEN).touch()
     (tmp_path / FOUND).write_text(json.dumps({"epochs": [1, 2]}))
     with pytest.raises(SimulstError, match="damaged; use --force to choose again"):
-        is_chosen(tmp_path, *asked)
-    known = {"counts": [1, 2], "limit": 9, "texts": ["tc.de"]}
+        is_chosen(tmp_path, known)
     (tmp_path / FOUND).write_text(json.dumps({"epochs": [1, 2], "asked": known}))
-    assert is_chosen(tmp_path, *asked)
+    assert is_chosen(tmp_path, known)
     (tmp_path / "1epoch.pth").rename(tmp_path / "kept")
-    assert is_chosen(tmp_path, *asked)  # some checkpoints may be deleted
+    assert is_chosen(tmp_path, known)  # some checkpoints may be deleted
     (tmp_path / "kept").rename(tmp_path / "1epoch.pth")
     torch.save({}, tmp_path / "3epoch.pth")
     with (tmp_path / "simulst.log").open("a") as log:
         log.write("\n3epoch results: [train] loss=1, acc=0.9, [valid] loss=2, acc=0.4")
-    assert not is_chosen(tmp_path, *asked)
+    assert not is_chosen(tmp_path, known)
     for path in tmp_path.glob("*epoch.pth"):
         path.unlink()
-    assert is_chosen(tmp_path, *asked)  # or all
+    assert is_chosen(tmp_path, known)  # or all
 
 
-def test_other_counts_are_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_other_counts_are_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
     monkeypatch.setattr(average, "load_model", lambda experiment, checkpoint: checkpoint)
     monkeypatch.setattr(average, "dev_bleu", lambda *arguments: [1.0 for _ in arguments[-1]])
     devs = [Dev(tmp_path, "tc.de", "de")]
     choose(finished(tmp_path), devs, "en", [2, 1, 1], 9)
-    assert is_chosen(tmp_path, devs, [1, 2], 9)
+    choose(tmp_path, devs, "en", [1, 2], 9)
+    assert capsys.readouterr().out.endswith("chosen.pth: complete; --force does it again\n")
     for path in (None, *tmp_path.glob("*epoch.pth")):  # whatever is deleted
         if path:
             path.unlink()
         with pytest.raises(SimulstError, match=r"chosen\.pth: was chosen with other counts and limit"):
-            is_chosen(tmp_path, devs, [1], 8)
+            choose(tmp_path, devs, "en", [1], 8)
 
 
 def test_a_folder_where_a_training_is_at_work_is_refused(tmp_path: Path) -> None:
