@@ -87,15 +87,10 @@ def read_pairs(path: Path) -> list[Aligned]:
             f"{path}: not a list of pairs with source_words, target_words and alignments ({type(error).__name__}: "
             f"{error}); see docs/huggingface.md."
         ) from error
-    return _those_with_their_words([(f"{path}: pair {number}", row) for number, row in enumerate(rows, start=1)])
-
-
-def _those_with_their_words(rows: Sequence[tuple[str, Row]]) -> list[Aligned]:
-    """Of pairs, each with where it stands. Others are left out and told; if there are no more, OtherWords is raised."""
     found, faults = list[Aligned](), list[OtherWords]()
-    for where, row in rows:
+    for number, row in enumerate(rows, start=1):
         try:
-            found.append(_aligned(*row, where))
+            found.append(_aligned(*row, f"{path}: pair {number}"))
         except OtherWords as error:
             faults.append(error)
     if faults and not found:

@@ -9,7 +9,6 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
 from simulst.data.datadir import Utterance
 from simulst.errors import SimulstError
@@ -17,7 +16,7 @@ from simulst.files.segments import lines_of
 from simulst.models.cascade.llm import LLM, Loaded
 from simulst.models.huggingface.architectures import ARCHITECTURES
 from simulst.prefix.chunks import CHUNKS, Grid
-from simulst.training.speech_text import Collator, Example, Part
+from simulst.training.speech_text import Example, Part
 from simulst.training.waiting import chunks_of
 
 
@@ -69,11 +68,3 @@ def _sources(path: Path) -> dict[str, list[str]]:
     """Utterance → the source words that were spoken in each chunk; without those whose words are not known."""
     lines = map(json.loads, lines_of(path) if path.is_file() else ())
     return {line["utterance"]: line["source"] for line in lines if line.get("source")}
-
-
-class ChatCollator(Collator):
-    """Makes a language model's input of examples: input_ids and labels, (n, tokens) int64 each."""
-
-    def __call__(self, examples: Sequence[Example]) -> dict[str, Any]:
-        read, _, labels = self.rows(examples)
-        return {"input_ids": read, "labels": labels}

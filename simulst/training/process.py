@@ -21,6 +21,7 @@ import select
 import stat
 import sys
 import threading
+from collections.abc import Callable
 from itertools import pairwise
 from multiprocessing.managers import SyncManager
 from pathlib import Path
@@ -73,12 +74,7 @@ def end_without_reader() -> None:
         return
     hung_up = select.poll()
     hung_up.register(1, 0)  # errors and hang-ups are always told
-
-    def watch() -> None:
-        hung_up.poll()
-        os._exit(1)  # files are whole at any time
-
-    threading.Thread(target=watch, daemon=True).start()
+    end_after(hung_up.poll)
 
 
 def end_with_parent() -> None:
@@ -89,10 +85,15 @@ def end_with_parent() -> None:
     """
     parent = multiprocessing.parent_process()
     assert parent is not None
+    end_after(parent.join)
+
+
+def end_after(wait: Callable[[], object]) -> None:
+    """End this process as soon as a wait has ended."""
 
     def watch() -> None:
-        parent.join()
-        os._exit(1)
+        wait()
+        os._exit(1)  # files are whole at any time
 
     threading.Thread(target=watch, daemon=True).start()
 

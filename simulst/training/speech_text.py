@@ -18,10 +18,11 @@ from simulst.audio.read import load_audio
 from simulst.data.datadir import Utterance, read_data_dir
 from simulst.errors import SimulstError
 from simulst.hypotheses import Tokens
+from simulst.models.cascade.llm import Loaded
 from simulst.models.huggingface.architectures import LEAST_SAMPLES, Architecture
 from simulst.models.speech_llm.architectures import SpeechLLM
 from simulst.prefix.chunks import Grid
-from simulst.training.waiting import chunks_of
+from simulst.training.waiting import Learner, chunks_of
 
 IGNORED = -100  # the label of positions without a loss
 
@@ -203,7 +204,7 @@ class Batches(Sampler[list[int]]):
 class Collator:
     """Makes a model's input of examples: audio is read here, so broken audio ends in a SimulstError that names it."""
 
-    def __init__(self, architecture: Any) -> None:
+    def __init__(self, architecture: Learner) -> None:
         self._architecture = architecture
         encoder = getattr(architecture, "encoder", None)
         self._least = max(LEAST_SAMPLES, _samples_to_mask(getattr(encoder, "config", None)))
@@ -211,15 +212,18 @@ class Collator:
     def __call__(self, examples: Sequence[Example]) -> dict[str, Any]:
         """The encoder's input; decoder_input_ids, decoder_attention_mask and labels, (n, tokens) int64 each.
 
-        Of a speech LLM: audio, the encoder's input of each example; input_ids and labels.
+        Of a speech LLM: audio, the encoder's input of each example; input_ids and labels. Of a language model: these
+        two alone.
         If there are transcripts: heard, (n, tokens) int64, filled up with IGNORED.
         """
+        read, mask, labels = self.rows(examples)
+        if isinstance(self._architecture, Loaded):
+            return {"input_ids": read, "labels": labels}
         windows = []
         for example in examples:
             one = example.utterance
             samples = load_audio(one.wav, one.start, one.end)
             windows.append(np.pad(samples, (0, max(0, self._least - samples.size))))
-        read, mask, labels = self.rows(examples)
         found: dict[str, Any] = {"labels": labels}
         if isinstance(self._architecture, SpeechLLM):
             found |= {"audio": [self._architecture.inputs([one]) for one in windows], "input_ids": read}

@@ -34,7 +34,7 @@ from simulst.search import JointBeamSearch
 from simulst.stream import Stream
 from simulst.streams import open_stream
 from simulst.training.finetune import finetune
-from simulst.training.growing_chat import ChatCollator, chats_of
+from simulst.training.growing_chat import chats_of
 from simulst.training.speech_text import IGNORED, Collator, Part, examples_of, read_audio_in_place, read_parts
 from simulst.training.trainer import token_loss
 from simulst.training.waiting import add_tokens, tokens_of
@@ -262,7 +262,7 @@ def test_a_language_model_that_was_taught_to_wait_waits(tmp_path: Path, capsys: 
     assert len(chats_of(loaded, parts, read_parts(parts), GRID)) < len(examples)
     assert f"left out (longer than the {loaded.positions} tokens" in capsys.readouterr().out
     loaded.positions = most
-    batch = ChatCollator(loaded)(examples)
+    batch = Collator(loaded)(examples)
     teach(loaded.model, batch, batch.pop("labels"))
     loaded.model.save_pretrained(tmp_path / "out/model")
     model = load_model(speaker.write(tmp_path, {"type": "llm", "model": str(tmp_path / "out/model")}, say, unsure=0))
