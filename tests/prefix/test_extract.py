@@ -77,17 +77,6 @@ def test_shards_and_interruptions_change_nothing(corpus: Path, tmp_path: Path, m
     assert len(done) == 3 + 2, "what was done is not done again"
 
 
-def test_other_options_are_refused_by_name(corpus: Path, tmp_path: Path) -> None:
-    extract(task(corpus), corpus / "train", tmp_path, Options(100, 1))
-    for changed, name in (
-        ((48, 1), "tau 100, not 48"),
-        ((100, 3), "beam 1, not 3"),
-        ((100, 1, True), "open_end False, not True"),
-    ):
-        with pytest.raises(SimulstError, match=name):
-            extract(task(corpus), corpus / "train", tmp_path, Options(*changed))
-
-
 def test_another_model_languages_or_utterances_are_refused(corpus: Path, tmp_path: Path) -> None:
     here = tmp_path / "here"
     shutil.copytree(corpus, here, symlinks=True)
@@ -95,10 +84,13 @@ def test_another_model_languages_or_utterances_are_refused(corpus: Path, tmp_pat
     (tmp_path / "out" / "thesis.txt").write_text("mine")
     whole = (tmp_path / "out" / "prefixes.jsonl").read_text()
 
-    def refused(name: str, changed: Task | None = None) -> None:
+    def refused(name: str, changed: Task | None = None, *options: Any) -> None:
         with pytest.raises(SimulstError, match=f"was begun with {name}.*--force"):
-            extract(changed or task(here), here / "train", tmp_path / "out", Options(100, 1))
+            extract(changed or task(here), here / "train", tmp_path / "out", Options(*options or (100, 1)))
 
+    refused("tau 100, not 48", None, 48, 1)
+    refused("beam 1, not 3", None, 100, 3)
+    refused("open_end False, not True", None, 100, 1, True)
     refused("options", Task(str(here / "exp/st"), "en", "de", (("checkpoint", "3epoch.pth"),)))
     refused("languages", Task(str(here / "exp/st"), "fr", "de"))
     with pytest.raises(SimulstError, match="no such model folder"):

@@ -2,15 +2,11 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
-import warm
 from espnet.nets.pytorch_backend.conformer.convolution import ConvolutionModule
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -18,13 +14,6 @@ from torch import Tensor
 
 from simulst.training import channels_last
 from simulst.training.channels_last import channels_last_forward, espnet_forward
-
-WHICH = """
-from espnet.nets.pytorch_backend.conformer.convolution import ConvolutionModule
-
-def main():
-    print(ConvolutionModule.forward.__module__)
-"""
 
 
 def run(forward: Callable[..., Any], module: ConvolutionModule, x: Tensor) -> list[Tensor]:
@@ -61,15 +50,3 @@ def test_only_on_the_cpu(monkeypatch: pytest.MonkeyPatch) -> None:
     module = ConvolutionModule(4, 3, torch.nn.SiLU()).to("meta")
     monkeypatch.setattr(channels_last, "espnet_forward", lambda module, x: "ESPnet's")
     assert channels_last_forward(module, torch.zeros(1, 5, 4, device="meta")) == "ESPnet's"
-
-
-@pytest.mark.parametrize(
-    ("encoder", "module"),
-    [("contextual_block_conformer", "simulst.training.channels_last"), ("vgg_rnn", "espnet.nets")],
-)
-def test_trainings_of_conformers_have_it(tmp_path: Path, encoder: str, module: str) -> None:
-    (tmp_path / "which.py").write_text(WHICH)
-    (tmp_path / "train.yaml").write_text(f"encoder: {encoder}\n")
-    command = [sys.executable, "-m", "simulst.training.process", "which", "--config", "train.yaml"]
-    done = subprocess.run(command, capture_output=True, text=True, check=True, cwd=tmp_path, env=warm.environment())
-    assert done.stdout.startswith(module)

@@ -2,28 +2,17 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
-import warm
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import Tensor
 from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
 
 from simulst.training.packed_lstm import padded_forward, torch_forward
-
-WHICH = """
-import torch
-
-def main():
-    print(torch.nn.LSTM.forward.__module__)
-"""
 
 
 def run(
@@ -74,14 +63,3 @@ def test_a_given_state_and_a_plain_sequence_are_left_to_torch() -> None:
     packed = pack_padded_sequence(padded, torch.tensor([3, 2]), batch_first=True)
     assert torch.equal(padded_forward(layer, packed, state)[0].data, torch_forward(layer, packed, state)[0].data)
     assert torch.equal(padded_forward(layer, padded)[0], torch_forward(layer, padded)[0])
-
-
-@pytest.mark.parametrize(
-    ("encoder", "module"), [("vgg_rnn", "simulst.training.packed_lstm"), ("conformer", "torch.nn.modules.rnn")]
-)
-def test_trainings_of_vgg_rnn_have_it(tmp_path: Path, encoder: str, module: str) -> None:
-    (tmp_path / "which.py").write_text(WHICH)
-    (tmp_path / "train.yaml").write_text(f"encoder: {encoder}\n")
-    command = [sys.executable, "-m", "simulst.training.process", "which", "--config", "train.yaml"]
-    done = subprocess.run(command, capture_output=True, text=True, check=True, cwd=tmp_path, env=warm.environment())
-    assert done.stdout.split() == [module]

@@ -124,3 +124,27 @@ def test_the_processes_that_a_training_starts_write_so_too(tmp_path: Path) -> No
     command = [sys.executable, "-m", "simulst.training.process", "spawning"]
     done = subprocess.run(command, capture_output=True, text=True, check=True, env=warm.environment(), cwd=tmp_path)
     assert done.stdout.split() == ["__main__", "__mp_main__"]
+
+
+WHICH = """
+import torch
+from espnet.nets.pytorch_backend.conformer.convolution import ConvolutionModule
+
+def main():
+    print(torch.nn.LSTM.forward.__module__, ConvolutionModule.forward.__module__)
+"""
+
+
+@pytest.mark.parametrize(
+    ("encoder", "lstm", "convolution"),
+    [
+        ("contextual_block_conformer", "torch.nn.modules.rnn", "simulst.training.channels_last"),
+        ("vgg_rnn", "simulst.training.packed_lstm", "espnet.nets.pytorch_backend.conformer.convolution"),
+    ],
+)
+def test_trainings_have_the_faster_layers(tmp_path: Path, encoder: str, lstm: str, convolution: str) -> None:
+    (tmp_path / "which.py").write_text(WHICH)
+    (tmp_path / "train.yaml").write_text(f"encoder: {encoder}\n")
+    command = [sys.executable, "-m", "simulst.training.process", "which", "--config", "train.yaml"]
+    done = subprocess.run(command, capture_output=True, text=True, check=True, cwd=tmp_path, env=warm.environment())
+    assert done.stdout.split() == [lstm, convolution]
