@@ -32,32 +32,21 @@ class History:
 
 
 class Segmentation(Options):
-    """Where a stream is cut into utterances."""
+    """Where a stream is cut into utterances.
 
-    @property
-    def restart(self) -> bool:
-        """Whether a text begins anew that has stayed the same for four seconds of speech.
+    restart: whether a text begins anew that has stayed the same for four seconds of speech. Models that were trained on
+        sentences end their text after one, and may add nothing to it from then on. Then all of it is committed, past
+        COMMIT, and its audio leaves. So this is for speech of several sentences: of a single one, it would commit what
+        COMMIT holds back. It concerns models that encode all audio again at each step.
+    seconds: so much without speech ends an utterance; 0: the stream is one utterance.
+    longest: longer utterances, in seconds, end at the next chunk without speech, those of twice the length at once.
+    history: how much of the text before an utterance the model is shown.
+    """
 
-        Models that were trained on sentences end their text after one, and may add nothing to it from then on. Then all
-        of it is committed, past COMMIT, and its audio leaves. So this is for speech of several sentences: of a single
-        one, it would commit what COMMIT holds back. It concerns models that encode all audio again at each step.
-        """
-        return False
-
-    @property
-    def pause_seconds(self) -> float:
-        """Seconds without speech that end an utterance; 0: the stream is one utterance."""
-        return 0.0
-
-    @property
-    def longest_seconds(self) -> float:
-        """Longer utterances end at the next chunk without speech, those of twice the length at once."""
-        return math.inf
-
-    @property
-    def history(self) -> History:
-        """How much of the text before an utterance the model is shown."""
-        return History()
+    restart = False
+    seconds = 0.0
+    longest = math.inf
+    history = History()
 
     def dropped(self, tokens: Tokens, words: Words) -> int:
         """How many of the committed tokens in the window leave it after a step, with their audio."""
@@ -104,14 +93,6 @@ class Pause(Segmentation):
     @property
     def shown(self) -> str:
         return f"{self.history.words}-{self.history.seconds:g}s" if self.history.words else ""
-
-    @property
-    def pause_seconds(self) -> float:
-        return self.seconds
-
-    @property
-    def longest_seconds(self) -> float:
-        return self.longest
 
 
 @dataclass(frozen=True)

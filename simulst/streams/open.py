@@ -63,7 +63,7 @@ def open_stream(
             seen = None if watch is None else told
             return open_stream(model, decoding, language, target, unit, part, background, timed, seen)
 
-        cuts = decoding.segment.pause_seconds > 0
+        cuts = decoding.segment.seconds > 0
         return AutoStream(tells(model), among or heard(model, target), open_part, unit, meter, cuts, timed)
 
     opening = Opening(source, target, meter, background.between(source, target), restarts=decoding.segment.restart)
@@ -77,7 +77,7 @@ def open_stream(
         return session
 
     try:
-        if decoding.segment.pause_seconds:
+        if decoding.segment.seconds:
             return SegmentedStream(open_session, decoding, unit, meter, load_model=load_model, timed=timed, watch=watch)
         opening = replace(opening, names=names)
         return Stream(open_session(meter), decoding, unit, load_model=load_model, timed=timed, watch=watch)

@@ -76,8 +76,8 @@ class SegmentedStream(Listening):
                 f"segment: the detector of pauses hears audio of {SAMPLE_RATE} Hz, but the model {rate} Hz; "
                 "write 'segment: {type: none}'."
             )
-        self._pause = self.decoding.segment.pause_seconds * SAMPLE_RATE
-        self._longest = self.decoding.segment.longest_seconds * SAMPLE_RATE
+        self._pause = self.decoding.segment.seconds * SAMPLE_RATE
+        self._longest = self.decoding.segment.longest * SAMPLE_RATE
         self.listen(start_of_stream)
         self._quiet = 0  # samples up to the end of the last chunk without speech
         self._loud = 0  # samples up to the end of the last chunk of speech
