@@ -23,11 +23,11 @@ from torch import Tensor
 from simulst.calls import Batchable, Steps
 from simulst.errors import SimulstError
 from simulst.hypotheses import Hypothesis, Tokens
+from simulst.kernels.compiler import build
 from simulst.needs import Need
 from simulst.policy.context import PLAIN, HeadPairs, Look, TokensView, View
 from simulst.policy.stop import Stopping
-from simulst.search import CTC_WEIGHT, JointOptions
-from simulst.search.choice import best_continuations
+from simulst.search import CTC_WEIGHT, JointOptions, choice
 from simulst.search.ctc import NO_NUMBERS, CTCPrefixes, CTCPrefixScorer
 from simulst.search.loops import repeating
 from simulst.search.terms import Terms
@@ -72,15 +72,10 @@ class Decoder(Protocol):
         and states have `length` and `cut(length)`.
         """
 
-
-class BatchDecoder(Decoder, Protocol):
-    """A decoder that also reads for several searches at once."""
-
-    def together(self, tokens: int, state: Any, memory: Any) -> Hashable:
-        """Reads of so many tokens each for which this is equal can be one batch. None: this one only by itself."""
-
-    def read_together(self, reads: Sequence[Read]) -> tuple[Tensor, list[Any]]:
-        """log p of the next token for all hypotheses of all reads, (sum of n, V), and the new states."""
+    # A decoder that also reads for several searches at once has two methods more:
+    # together(tokens, state, memory): reads of so many tokens each for which this is equal can be one batch; None: this
+    #     one only by itself.
+    # read_together(reads): log p of the next token for all hypotheses of all reads, (sum of n, V), and the new states.
 
 
 class Read(NamedTuple):
@@ -424,10 +419,11 @@ class JointSearch:
         # Other searches of the batch may have asked for more. A wait token is the end, not the only candidate.
         width = self._width if end == self.eos else max(self._width, 2)
         tokens, log_p = found.tokens[:, :width], found.log_p[:, :width]
-        by_ctc = ended_by_ctc = None
+        by_ctc, ended_by_ctc = np.zeros(tokens.shape), np.zeros(len(tokens))
         if ctc and prefixes and self.ctc_weight > 0:
             by_ctc, ended_by_ctc = ctc.score(prefixes, tokens), prefixes.complete
-        rows, ends, longer, attention, scores = best_continuations(
+        build(choice.__name__)
+        rows, ends, longer, attention, scores = choice.best_continuations(
             running.tokens,
             running.attention,
             tokens,
@@ -435,11 +431,11 @@ class JointSearch:
             found.end,
             by_ctc,
             ended_by_ctc,
-            ctc_weight=self.ctc_weight,
-            length_bonus=self.length_bonus,
-            eos=end,
-            beam=options.beam,
-            keeps_width=options.keeps_width,
+            self.ctc_weight,
+            self.length_bonus * (running.length + 1),
+            end,
+            options.beam,
+            options.keeps_width,
         )
         goes_on, stays = (~ends).nonzero()[0], ends.nonzero()[0]
         rows, tokens = rows[goes_on], longer[goes_on]

@@ -237,8 +237,7 @@ class KeptSearch:
     """BWBS or IBWBS of one session, from step to step and from window to window."""
 
     def __init__(self) -> None:
-        self._blockwise: BlockwiseBeamSearch | None = None
-        self._incremental: IncrementalBlockwiseBeamSearch | None = None
+        self._kept: BlockwiseBeamSearch | IncrementalBlockwiseBeamSearch | None = None
 
     def step(
         self, search: JointSearch, options: BWBS | IBWBS, committed: Tokens, stop: Stopping | None, final: bool
@@ -246,19 +245,20 @@ class KeptSearch:
         """The next step, over the frames of `search`. The other arguments are those of `BlockwiseBeamSearch.step`."""
         if stop is not None and stop.end is not None:
             raise SimulstError("stop: token ends each step's text by itself; write 'search: {type: joint_beam}'.")
-        kept: BlockwiseBeamSearch | IncrementalBlockwiseBeamSearch
-        if isinstance(options, IBWBS):
-            kept = self._incremental = self._incremental or IncrementalBlockwiseBeamSearch(search, options)
-        else:
-            kept = self._blockwise = self._blockwise or BlockwiseBeamSearch(search, options)
-        kept.search = search
-        return kept.step(committed, stop, final)
+        if self._kept is None:
+            if isinstance(options, IBWBS):
+                self._kept = IncrementalBlockwiseBeamSearch(search, options)
+            else:
+                self._kept = BlockwiseBeamSearch(search, options)
+        self._kept.search = search
+        return self._kept.step(committed, stop, final)
 
     def slide(self, committed: Tokens, first: int, count: int) -> None:
         """Forget tokens that leave the window. The arguments are those of `IncrementalBlockwiseBeamSearch.forget`."""
-        if self._incremental is not None:
-            self._incremental.forget(committed, first, count)
-        self._blockwise = None  # its decoder states have read what leaves
+        if isinstance(self._kept, IncrementalBlockwiseBeamSearch):
+            self._kept.forget(committed, first, count)
+        else:
+            self._kept = None  # its decoder states have read what leaves
 
 
 def repeats(running: Running) -> np.ndarray:

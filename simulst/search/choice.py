@@ -2,65 +2,16 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
-
 import numpy as np
 
-from simulst.kernels.compiler import build, compiled
-
-
-class Continuations(NamedTuple):
-    """m continuations, best first.
-
-    rows: (m,) the numbers of the hypotheses that they continue.
-    ends: (m,) whether they end with <eos>.
-    tokens: (m, L + 1) the hypothesis, and the new token.
-    attention: (m, L + 2) the decoder's log p of the first 0..L + 1 tokens.
-    scores: (m,) by which they are ranked.
-    """
-
-    rows: np.ndarray
-    ends: np.ndarray
-    tokens: np.ndarray
-    attention: np.ndarray
-    scores: np.ndarray
-
-
-def best_continuations(
-    tokens: np.ndarray,
-    attention: np.ndarray,
-    candidates: np.ndarray,
-    log_p: np.ndarray,
-    end: np.ndarray,
-    by_ctc: np.ndarray | None,
-    ended_by_ctc: np.ndarray | None,
-    *,
-    ctc_weight: float,
-    length_bonus: float,
-    eos: int,
-    beam: int,
-    keeps_width: bool,
-) -> Continuations:
-    """The best `beam` continuations. Those that are impossible (-inf) are left out; of equal ones the first is better.
-
-    tokens, attention: (n, L) and (n, L + 1), as in `Continuations`.
-    candidates, log_p: (n, k) next tokens, and the decoder's log p of each. <eos> among them is left out.
-    end: (n,) the decoder's log p of <eos>.
-    by_ctc, ended_by_ctc: (n, k) and (n,) CTC prefix scores of the candidates, and of <eos>; None: not used.
-    keeps_width: others take the places of those that end.
-    """
-    build(__name__)
-    if by_ctc is None or ended_by_ctc is None:
-        by_ctc, ended_by_ctc = np.zeros(candidates.shape), np.zeros(len(candidates))
-    scores = by_ctc, ended_by_ctc, ctc_weight, length_bonus * (tokens.shape[1] + 1)
-    return Continuations(*_best(tokens, attention, candidates, log_p, end, *scores, eos, beam, keeps_width))
+from simulst.kernels.compiler import compiled
 
 
 @compiled(
     "Tuple((i8[::1], b1[::1], i8[:,::1], f8[:,::1], f8[::1]))"
     "(i8[:,:], f8[:,:], i8[:,:], f8[:,:], f8[:], f8[:,:], f8[:], f8, f8, i8, i8, b1)",
 )
-def _best(
+def best_continuations(
     tokens: np.ndarray,
     attention: np.ndarray,
     candidates: np.ndarray,
@@ -74,6 +25,19 @@ def _best(
     beam: int,
     keeps_width: bool,
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
+    """The best `beam` continuations. Those that are impossible (-inf) are left out; of equal ones the first is better.
+
+    tokens: (n, L) the hypotheses. attention: (n, L + 1) the decoder's log p of their first 0..L tokens.
+    candidates, log_p: (n, k) next tokens, and the decoder's log p of each. <eos> among them is left out.
+    end: (n,) the decoder's log p of <eos>.
+    by_ctc, ended_by_ctc: (n, k) and (n,) CTC prefix scores of candidates, and of <eos>; not used if ctc_weight is 0.
+    bonus: of the longer text.
+    keeps_width: others take the places of those that end.
+
+    Returns, of m continuations, best first: (m,) the numbers of the hypotheses that they continue; (m,) whether they
+        end with <eos>; (m, L + 1) and (m, L + 2) tokens and attention, with the new token; (m,) the scores by which
+        they are ranked.
+    """
     count, width = candidates.shape
     length = tokens.shape[1]
     # At most one continuation of each hypothesis ends, so these have room for all that others can take the places of.

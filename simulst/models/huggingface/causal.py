@@ -101,7 +101,7 @@ class CausalDecoder(SteppedDecoder):
 
     @torch.inference_mode()
     def read_together(self, reads: Sequence[Read]) -> tuple[Tensor, list[State]]:
-        """See `simulst.search.beam.BatchDecoder`. Only attention is computed for each search by itself."""
+        """See `simulst.search.beam.Decoder`. Only attention is computed for each search by itself."""
         cache = cache_of_several([read.state.pairs for read in reads], tuple(len(read.tokens) for read in reads))
         positions = torch.cat([torch.full_like(read.tokens, read.state.length) for read in reads])
         tokens = torch.cat([read.tokens for read in reads])

@@ -168,7 +168,7 @@ class SteppedDecoder:
 
     @torch.inference_mode()
     def read_together(self, reads: Sequence[Read]) -> tuple[Tensor, list[State]]:
-        """See `simulst.search.beam.BatchDecoder`. Only attention is computed for each search by itself."""
+        """See `simulst.search.beam.Decoder`. Only attention is computed for each search by itself."""
         sizes = tuple(len(read.tokens) for read in reads)
         tokens = torch.cat([read.tokens for read in reads])[:, None]
         own = cache_of_several([read.state.pairs for read in reads], sizes)

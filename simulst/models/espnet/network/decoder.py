@@ -189,7 +189,7 @@ class CachedDecoder:
 
     @torch.inference_mode()
     def read_together(self, reads: Sequence[Read]) -> tuple[Tensor, list[DecoderState]]:
-        """See `simulst.search.beam.BatchDecoder`. Only attention is computed for each search by itself.
+        """See `simulst.search.beam.Decoder`. Only attention is computed for each search by itself.
 
         Raises SimulstError: a memory is empty.
         """
