@@ -49,9 +49,8 @@ def load_model(path: str | Path, cores: int = 0, /, **options: Any) -> Model:
     add_alike_in_mkl()
     _, family = _family(path)
     if family is not None:
-        checked: Any = build_options(family.options, options, str(path), "the model")
         try:
-            return family.load(Path(path), checked, cores or available_cores())
+            return family.load(Path(path), _checked(path, family, options), cores or available_cores())
         except ModuleNotFoundError as error:
             raise SimulstError(f"{path}: {not_installed(error)}") from error
     own = _own(path)
@@ -84,7 +83,7 @@ def check_languages(path: str | Path, options: Mapping[str, Any], source: str, t
         if not tells_language(path, options):
             raise SimulstError(cannot_tell(path))
     elif (family := _family(path)[1]) is not None:
-        family.check(Path(path), build_options(family.options, options, str(path), "the model"), source, target)
+        family.check(Path(path), _checked(path, family, options), source, target)
 
 
 def tells_language(path: str | Path, options: Mapping[str, Any]) -> bool:
@@ -92,7 +91,7 @@ def tells_language(path: str | Path, options: Mapping[str, Any]) -> bool:
     _, family = _family(path)
     if family is None:
         return hasattr(_own(path), "spoken_languages")
-    return family.tells(Path(path), build_options(family.options, options, str(path), "the model"))
+    return family.tells(Path(path), _checked(path, family, options))
 
 
 def option_names(path: str | Path) -> list[str]:
@@ -111,9 +110,8 @@ def files_of_model(path: str | Path, options: Mapping[str, Any]) -> tuple[Path, 
     """
     name, family = _family(path)
     if family is not None:
-        checked: Any = build_options(family.options, options, str(path), "the model")
         own = files_of_modules(modules_of(name, "family")).values()
-        return tuple(dict.fromkeys([*family.files(Path(path), checked), *own]))
+        return tuple(dict.fromkeys([*family.files(Path(path), _checked(path, family, options)), *own]))
     modules = dict.fromkeys([*modules_of(str(path), "model"), _own(path).__module__])
     return tuple(files_of_modules(modules).values())
 
@@ -199,6 +197,10 @@ def _family(path: str | Path) -> tuple[str, Family | None]:
         kinds = ", or ".join(family.looks_like for family in known.values())
         raise SimulstError(f"{path}: not a model that simulst knows; give {kinds}{_lacking(known)}.")
     return "", None
+
+
+def _checked(path: str | Path, family: Family, options: Mapping[str, Any]) -> Any:
+    return build_options(family.options, options, str(path), "the model")
 
 
 def _recognises(name: str, family: Family, place: Path) -> bool:

@@ -345,7 +345,7 @@ class DriverThread:
         Raises SimulstError: what `push` raises; the stream was cancelled; the driver was closed.
         """
         asked, before = time.perf_counter(), stream.meter.seconds
-        words = self._ordered(lambda: self._driver.push(stream, samples, finished))
+        words = self._begin(lambda: self._driver.push(stream, samples, finished)).result()
         stream.wait(max(0.0, time.perf_counter() - asked - (stream.meter.seconds - before)))
         return words
 
@@ -362,7 +362,7 @@ class DriverThread:
 
     def call(self, function: Callable[[], T]) -> T:
         """Call a function between two steps, such as one that opens a stream: models know of one thread only."""
-        return self._ordered(lambda: _called(function))
+        return self._begin(lambda: _called(function)).result()
 
     async def call_async(self, function: Callable[[], T]) -> T:
         """Like `call`, for a server of asyncio."""
@@ -395,10 +395,6 @@ class DriverThread:
 
     def __exit__(self, *error: object) -> None:
         self.close()
-
-    def _ordered(self, order: Callable[[], Future[T]]) -> T:
-        """Give an order and wait for its result."""
-        return self._begin(order).result()
 
     def _begin(self, order: Callable[[], Future[T]]) -> Future[T]:
         """Give an order, whose result will be known."""
