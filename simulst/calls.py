@@ -58,15 +58,20 @@ class Batchable(ABC):
 
 @dataclass(frozen=True)
 class Batched(Batchable):
-    """A call of a function that takes a list of arguments and returns the list of their answers."""
+    """A call of a function that takes a list of arguments and returns the list of their answers.
+
+    alike: arguments for which this is equal may share a batch; None: this one is answered by itself.
+    """
 
     function: Callable[[list[Any]], Sequence[Any]]
     argument: Any
     size: float = 1.0
+    alike: Hashable = ()
+    most: int | None = None
 
     @property
     def together(self) -> Hashable:
-        return self.function  # methods of one object are equal
+        return None if self.alike is None else (self.function, self.alike)  # methods of one object are equal
 
     @classmethod
     def answer_together(cls, calls: Sequence[Self]) -> Sequence[Any]:

@@ -13,7 +13,7 @@ i (from 0) has seen the features up to number 4 i + 2, so it has seen no audio a
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -25,7 +25,7 @@ from torch import Tensor, nn
 from simulst.audio.features import LogMel
 from simulst.audio.mel import mel_filters
 from simulst.audio.units import FRAME, SAMPLE_RATE
-from simulst.calls import Batchable, Steps
+from simulst.calls import Batched, Steps
 from simulst.errors import SimulstError
 from simulst.files.folder import save_atomically
 from simulst.options import read_fields
@@ -139,6 +139,13 @@ class BoundaryPredictor(nn.Module):
         hidden, memory = self.lstm(self.embed(quarter.transpose(1, 2).flatten(2)), memory)
         return self.label(hidden), PredictorState(normal[:, -1:], half[:, :, -1:], memory)
 
+    @torch.inference_mode()
+    def label_pieces(self, pieces: Sequence[tuple[Tensor, Any]]) -> list[tuple[Tensor, PredictorState]]:
+        """As `forward`, for equally many features of several utterances, which all have a state, or all None."""
+        features, states = zip(*pieces, strict=True)
+        logits, state = self(torch.stack(features), None if states[0] is None else PredictorState.joined(states))
+        return list(zip(logits, state.parts(), strict=True))
+
     def start(self) -> Heard:
         """What is known at the beginning of an utterance."""
         return Heard(self)
@@ -165,7 +172,7 @@ class Heard:
     state: PredictorState | None = None
 
     def logits(self, samples: np.ndarray) -> Steps[tuple[Tensor, Heard]]:
-        """The logits for the next piece of audio, and what is known after it. It asks for one `Label`.
+        """The logits for the next piece of audio, and what is known after it. It asks for one call.
 
         samples: (n * 640,) float32 at 16 kHz, n > 0.
 
@@ -183,7 +190,8 @@ class Heard:
         audio = np.concatenate([self.audio, samples.astype(np.float32)])
         with torch.inference_mode():
             features = self.predictor.features(audio, self.start, self.features)
-        logits, state = yield Label(self.predictor, features, self.state)
+        alike = len(features), self.state is None
+        logits, state = yield Batched(self.predictor.label_pieces, (features, self.state), alike=alike)
         count = self.features + len(features)
         start = max(self.start, self.predictor._log_mel.keep_from(count))
         return logits, Heard(self.predictor, audio[start - self.start :].copy(), start, count, state)
@@ -193,31 +201,6 @@ class Heard:
         logits, heard = yield from self.logits(samples)
         labels = logits.argmax(dim=1)
         return int(labels.sum()) / len(labels), heard
-
-
-@dataclass(frozen=True, eq=False)
-class Label(Batchable):
-    """A call: the network's logits for the next features of an utterance, (n, 2), and its new state.
-
-    features: (4 n, mels), or at the beginning (4 n - 1, mels), see `BoundaryPredictor.forward`.
-    """
-
-    predictor: BoundaryPredictor
-    features: Tensor
-    state: PredictorState | None
-
-    @property
-    def together(self) -> Hashable:
-        return self.predictor, len(self.features), self.state is None
-
-    @classmethod
-    @torch.inference_mode()
-    def answer_together(cls, calls: Sequence[Label]) -> list[tuple[Tensor, PredictorState]]:
-        states = [call.state for call in calls if call.state is not None]
-        logits, state = calls[0].predictor(
-            torch.stack([call.features for call in calls]), PredictorState.joined(states) if states else None
-        )
-        return list(zip(logits, state.parts(), strict=True))
 
 
 def load_predictor(path: str | Path) -> BoundaryPredictor:

@@ -7,41 +7,23 @@ is the end of the chunk after which it could be written.
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Callable, Hashable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
 
 import numpy as np
 
 from simulst.audio.units import SAMPLE_RATE
 from simulst.audio.vad import CHUNK, Hearing
 from simulst.background import Background
-from simulst.calls import Batchable, Steps
+from simulst.calls import Batched, Steps
 from simulst.stream import Emission, OpenStream
 
 BEFORE = SAMPLE_RATE // 20  # samples before the first chunk of speech that belong to it
 
 
-@dataclass(frozen=True)
-class Hear(Batchable):
-    """A call: the detector hears the next chunk of a stream.
-
-    hearing: its state before the chunk; the answer is that after it.
-    chunk: (CHUNK,) float32 at 16 kHz.
-    """
-
-    hearing: Hearing
-    chunk: np.ndarray
-
-    def answer(self) -> Hearing:
-        return self.hearing.next(self.chunk)
-
-    @property
-    def together(self) -> Hashable:
-        return True  # all of them
-
-    @classmethod
-    def answer_together(cls, calls: Sequence[Hear]) -> list[Hearing]:
-        return calls[0].hearing.next_together([call.hearing for call in calls], [call.chunk for call in calls])
+def hear(chunks: Sequence[tuple[Hearing, np.ndarray]]) -> list[Hearing]:
+    """The detector's states after the next chunk of each stream, (CHUNK,) float32 at 16 kHz, from those before it."""
+    hearings, samples = zip(*chunks, strict=True)
+    return hearings[0].next_together(hearings, samples)
 
 
 class Listening(OpenStream):
@@ -91,7 +73,7 @@ class Listening(OpenStream):
         chunk = self._samples(self._heard, end)
         if chunk.size < CHUNK:
             chunk = np.pad(chunk, (0, CHUNK - chunk.size))
-        call = Hear(self._hearing, chunk)
+        call = Batched(hear, (self._hearing, chunk))
         self._hearing = yield from self.meter.shared_call(("hearing", end), call)
         self._heard = end
         return self._hearing.speech

@@ -22,7 +22,6 @@ from simulst.config import Decoding
 from simulst.errors import SimulstError
 from simulst.meter import Memo, Meter
 from simulst.models import load_model
-from simulst.models.espnet.encoding import EncodeBlocks
 from simulst.models.espnet.guide import ESPnetGuide
 from simulst.models.espnet.model import ESPnet
 from simulst.models.whisper.model import Whisper
@@ -132,8 +131,8 @@ def test_guided_streams_together(full: ESPnet, guide: str, monkeypatch: pytest.M
     audios = [noise(50000, 1), noise(60000, 2), noise(40000, 3)]
     alone, streams = ([open_stream(full, how, "es", "en") for _ in audios] for _ in range(2))
     driver, batches = Driver(math.inf), set()
-    answer = EncodeBlocks.answer_together
-    monkeypatch.setattr(EncodeBlocks, "answer_together", lambda calls: batches.add(len(calls)) or answer(calls))
+    encode = ESPnet.encode_blocks
+    monkeypatch.setattr(ESPnet, "encode_blocks", lambda self, some: batches.add(len(some)) or encode(self, some))
     for one, other, audio in zip(alone, streams, audios, strict=True):
         one.push(audio, finished=True)
         driver.push(other, audio, finished=True)

@@ -14,7 +14,7 @@ from tones import shares
 
 from simulst.calls import Steps, run_alone
 from simulst.errors import SimulstError
-from simulst.policy.boundary_predictor import BoundaryPredictor, Label, Sizes, load_predictor
+from simulst.policy.boundary_predictor import BoundaryPredictor, Sizes, load_predictor
 from simulst.streams.driver import Driver
 
 STEP = 640  # samples per output
@@ -95,8 +95,10 @@ def test_little_audio_is_kept() -> None:
 
 
 def test_equal_pieces_share_a_batch(monkeypatch: pytest.MonkeyPatch) -> None:
-    sizes, answer = [], Label.answer_together
-    monkeypatch.setattr(Label, "answer_together", lambda calls: sizes.append(len(calls)) or answer(calls))
+    sizes, label = [], BoundaryPredictor.label_pieces
+    monkeypatch.setattr(
+        BoundaryPredictor, "label_pieces", lambda self, some: sizes.append(len(some)) or label(self, some)
+    )
     driver = Driver(longest_wait=np.inf)
     found = [driver.run(predictor().start().share(sound(seed, 3 * STEP))) for seed in range(5)]
     driver.finish()

@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 
 from simulst import meter
 from simulst.audio.vad import CHUNK
-from simulst.calls import Steps, ask, run_alone
+from simulst.calls import Batched, Steps, ask, run_alone
 from simulst.config import Decoding
 from simulst.errors import SimulstError
 from simulst.hypotheses import Found, Tokens
@@ -31,7 +31,6 @@ from simulst.search import BeamSearch
 from simulst.session import Session, find, share_search
 from simulst.stream import Emission, Stream
 from simulst.streams import OpenStream
-from simulst.streams.listening import Hear
 from simulst.streams.pauses import SegmentedStream
 
 ENCODE, SEARCH, EXTEND = 5.0, 3.0, 1.0  # seconds of the calls below
@@ -166,7 +165,7 @@ def drive(stream: OpenStream, samples: np.ndarray, clock: Any, wait: float, char
         except StopIteration:
             return
         clock.now += wait
-        if isinstance(call, Hear):
+        if isinstance(call, Batched):
             answer = call.answer()
         else:
             answer = call.value

@@ -7,7 +7,7 @@ import math
 import statistics
 import time
 from abc import ABC, abstractmethod
-from collections.abc import Hashable, Sequence
+from collections.abc import Hashable
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any
@@ -16,7 +16,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from simulst.calls import Batchable, Steps, run_alone
+from simulst.calls import Batched, Steps, run_alone
 from simulst.meter import Meter
 from simulst.models.espnet.network.blockwise_encoder import GROUP, EncoderState
 from simulst.models.espnet.parts import Parts
@@ -82,33 +82,6 @@ class Encoding(ABC):
         """Encode the new audio and add the frames to `parts`."""
 
 
-@dataclass(frozen=True)
-class EncodeAll(Batchable):
-    """A call: the second step of a full-context encoder.
-
-    Those of equal lengths share a batch, so that no row is padding.
-
-    reduced: the result of the first step, (t, ·).
-    The answer: encoder frames (t, width).
-    """
-
-    model: Parts
-    reduced: Tensor
-
-    @property
-    def together(self) -> Hashable:
-        return (self.model, self.reduced.shape) if self.model.batches else None
-
-    @property
-    def most(self) -> int:
-        return max(1, MOST_ROWS // max(1, len(self.reduced)))
-
-    @classmethod
-    def answer_together(cls, calls: Sequence[EncodeAll]) -> list[Tensor]:
-        encoded = calls[0].model.full_context(torch.stack([call.reduced for call in calls]))
-        return [one.clone() for one in encoded]  # no stream holds others' memory
-
-
 class FullContextEncoding(Encoding):
     """For full-context encoders. There is one part. Each step encodes it again, but for the encoder's first step."""
 
@@ -132,7 +105,10 @@ class FullContextEncoding(Encoding):
         self._lasting.append(lasting)
         self._reduced = self.length
         reduced = torch.cat([*self._lasting, rest])
-        frames = yield from self._meter.shared_call(key, EncodeAll(self._model, reduced))
+        most = max(1, MOST_ROWS // max(1, len(reduced)))
+        alike = reduced.shape if self._model.batches else None
+        call = Batched(self._model.encode_all, reduced, alike=alike, most=most)
+        frames = yield from self._meter.shared_call(key, call)
         self.parts = [Encoded(key, frames)]
 
     def _reduce(self) -> tuple[Tensor, Tensor]:
@@ -143,35 +119,6 @@ class FullContextEncoding(Encoding):
             return rest[:0], rest
         lasting = reduction.lasting(self._audio, known)
         return lasting, reduction.rest(self._audio, known + len(lasting))
-
-
-@dataclass(frozen=True)
-class EncodeBlocks(Batchable):
-    """A call: encode more features of an utterance.
-
-    features: (n, dims).
-    state: the encoder's state before them.
-    final: whether they are the last features.
-    The answer: new encoder frames (t, width), and the encoder's state after them.
-    """
-
-    model: Parts
-    features: Tensor
-    state: EncoderState | None
-    final: bool
-
-    @property
-    def together(self) -> Hashable:
-        return self.model if self.model.batches else None
-
-    @property
-    def size(self) -> float:
-        return len(self.features)
-
-    @classmethod
-    def answer_together(cls, calls: Sequence[EncodeBlocks]) -> list[tuple[Tensor, EncoderState | None]]:
-        pieces = [(call.features[None], call.state, call.final) for call in calls]
-        return [(frames[0], state) for frames, state in calls[0].model.encode_blocks(pieces)]
 
 
 @dataclass(frozen=True)
@@ -291,7 +238,8 @@ class BlockwiseEncoding(Encoding):
         model, resume = self._model, self._resume
         count = model.features.count(self.length, final=True) if self.final else self._features_of(self._written)
         features = model.features.frames(self._audio, self._start, resume.features_read, count)
-        frames, state = yield EncodeBlocks(model, features, resume.state, self.final)
+        piece = features[None], resume.state, self.final
+        [frames], state = yield Batched(model.encode_blocks, piece, len(features), () if model.batches else None)
         first, hop = self._encoder.first_size, self._encoder.hop_size
         numbers = range(resume.blocks, self._written)
         sizes = [hop if number else first for number in numbers]

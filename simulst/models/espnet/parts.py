@@ -102,6 +102,13 @@ class Parts:
         assert self.blockwise is not None
         return self.blockwise.together([(self.normalize(new), state, final) for new, state, final in pieces])
 
+    def encode_all(self, reduced: Sequence[Tensor]) -> list[Tensor]:
+        """The second step of a full-context encoder: results of its first one → encoder frames (t, width).
+
+        All have equal lengths, so that no row is padding.
+        """
+        return [one.clone() for one in self.full_context(torch.stack([*reduced]))]  # no stream holds others' memory
+
     def encode(self, audio: np.ndarray) -> Tensor:
         """Encode an utterance, (n,) float32, with a full-context encoder → encoder frames (t, width)."""
         return self.full_context(self.reduction.all(audio)[None])[0]
