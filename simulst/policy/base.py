@@ -20,7 +20,8 @@ class Options(ABC):
     label: its name in folders, tables and curves. A class writes it with options (or properties) in braces, such as
         `label = "LA-{n}"`; of an instance it is filled in, such as "LA-2". Numbers are formatted as in Python. Of a
         text, a list or a yes-or-no option, what stands after the colon comes before the value, and all of it is left
-        out if there is no value: `{name:-}` is "-small" or "", `{exact:-exact}` is "-exact" or "".
+        out if there is no value: `{name:-}` is "-small" or "", `{exact:-exact}` is "-exact" or "". With a question mark
+        before its name, so it is of a number, and of any option at its default: `{?median:-med}` is "-med3" or "".
     sweeps: the option whose number changes along a curve; "": none.
     """
 
@@ -33,10 +34,6 @@ class Options(ABC):
         if not isinstance(label, str):
             raise SimulstError(
                 f"the label of {cls.__name__} is no text; write one with options in braces, as label = 'LA-{{n}}'."
-            )
-        if "swept" in vars(cls):
-            raise SimulstError(
-                f"{cls.__name__}: 'swept' is the name of an option now, in the class; write it as sweeps = 'n'."
             )
         if "label" in vars(cls):
             cls.template = label
@@ -80,7 +77,12 @@ class Options(ABC):
 
 class _Format(string.Formatter):
     def get_value(self, key: Any, args: Any, kwargs: Any) -> Any:
-        return getattr(args[0], key)
+        name = key.removeprefix("?")
+        value = getattr(args[0], name)
+        if name == key:
+            return value
+        changed = value != type(args[0]).__dataclass_fields__[name].default
+        return changed if isinstance(value, bool) or not changed else f"{value:g}"
 
     def format_field(self, value: Any, spec: str) -> str:
         if isinstance(value, bool):

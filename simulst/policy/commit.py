@@ -145,12 +145,7 @@ class LocalAgreement(_Counted):
     most_behind_seconds: NotNegative = 0.0
     first: Amount = 0
 
-    label = "LA-{n}{beginning:-first}{bounds:-behind}"
-
-    @property
-    def beginning(self) -> str:
-        """The tokens of which agreement is asked, for the label."""
-        return str(self.first) if self.first else ""
+    label = "LA-{n}{?first:-first}{bounds:-behind}"
 
     @property
     def bounds(self) -> tuple[str, ...]:

@@ -80,15 +80,7 @@ class Pause(Segmentation):
     history: History = History()
     restart: bool = True
 
-    label = "pause{seconds:g}{longer:-longest}{shown:-history}{stays:-norestart}"
-
-    @property
-    def stays(self) -> bool:
-        return not self.restart
-
-    @property
-    def longer(self) -> str:
-        return "" if self.longest == LONGEST_SECONDS else f"{self.longest:g}"
+    label = "pause{seconds:g}{?longest:-longest}{shown:-history}{?restart:-norestart}"
 
     @property
     def shown(self) -> str:
@@ -113,12 +105,8 @@ class Attention(Segmentation):
     sentence: bool = False
     restart: bool = True
 
-    label = "attention{words}{sentence:-sentence}{stays:-norestart}"
+    label = "attention{words}{sentence:-sentence}{?restart:-norestart}"
     needs = frozenset({Need.LEAVING})
-
-    @property
-    def stays(self) -> bool:
-        return not self.restart
 
     def dropped(self, tokens: Tokens, words: Words) -> int:
         more = words.count_all(tokens) - self.words

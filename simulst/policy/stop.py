@@ -311,7 +311,7 @@ class AlignAtt(Stop):
     zscore: bool = False
     median: Count = 1
 
-    label = "AlignAtt{last}{counts_words:w}{layers:-L}{heads:-H}{named:-P}{zscore:-z}{smoothed:-med}"
+    label = "AlignAtt{last}{counts_words:w}{layers:-L}{heads:-H}{named:-P}{zscore:-z}{?median:-med}"
     sweeps = "last"
 
     def __post_init__(self) -> None:
@@ -342,11 +342,6 @@ class AlignAtt(Stop):
     def named(self) -> tuple[str, ...]:
         """The pairs, for the label."""
         return tuple(f"{layer}.{head}" for layer, head in self.pairs)
-
-    @property
-    def smoothed(self) -> str:
-        """The median's width, for the label."""
-        return str(self.median) if self.median > 1 else ""
 
     def open(self, context: Context) -> Stopping:
         layers, heads = zip(*self.pairs, strict=True) if self.pairs else (self.layers, self.heads)

@@ -19,7 +19,7 @@ from simulst.audio.vad import start_of_stream
 from simulst.calls import Batched, Steps
 from simulst.errors import SimulstError
 from simulst.meter import Meter
-from simulst.stream import Emission, OpenStream
+from simulst.stream import OpenStream
 from simulst.streams.listening import BEFORE, Listening
 
 logger = logging.getLogger(__name__)
@@ -77,15 +77,10 @@ class AutoStream(Listening):
         for language in among[:1]:
             open_part(language, meter, 0.0)  # raises now if it can't be opened
         self.unit, self.meter = unit, meter
-        self.emissions: list[Emission] = []
-        self.reads: list[float] = []
-        self.writes: list[int] = []
-        self.segments: list[tuple[float, float]] = []
         self.languages: list[tuple[float, str]] = []
         self._tell, self._among, self._open_part, self._asking = tell, frozenset(among), open_part, asking
         self._replays = replays
-        self._spoken: list[tuple[float, float]] | None = [] if timed else None
-        self.listen(start_of_stream)
+        self.listen(start_of_stream, timed)
         meter.first("language")  # a session of the model need not tell it, too
         self._begin = 0  # its first sample
         self._skipped = 0  # by the parts before
@@ -101,10 +96,6 @@ class AutoStream(Listening):
     @property
     def skipped(self) -> int:
         return self._skipped + (self._part.skipped if self._part else 0)
-
-    @property
-    def spoken_ms(self) -> list[tuple[float, float]] | None:
-        return self._spoken
 
     def wait(self, seconds: float) -> None:
         if self._part is not None:

@@ -34,6 +34,8 @@ class Listening(OpenStream):
     _audio: np.ndarray  # of which some has been dropped from the front
     _start: int  # number of its first sample
     _heard: int  # samples that the detector has heard
+    _spoken: list[tuple[float, float]] | None
+    segments: list[tuple[float, float]]
 
     @property
     def unstable_text(self) -> str:
@@ -45,8 +47,14 @@ class Listening(OpenStream):
         if self._part is not None:
             self._part.tell(background)
 
-    def listen(self, begin: Callable[[], Hearing]) -> None:
-        """Begin. Raises SimulstError: the detector is missing."""
+    @property
+    def spoken_ms(self) -> list[tuple[float, float]] | None:
+        return self._spoken
+
+    def listen(self, begin: Callable[[], Hearing], timed: bool) -> None:
+        """Begin. timed: whether `spoken_ms` is asked for. Raises SimulstError: the detector is missing."""
+        self.emissions, self.reads, self.writes, self.segments = [], [], [], []
+        self._spoken = [] if timed else None
         self._hearing = begin()
         self._audio, self._start, self._heard = np.zeros(0, dtype=np.float32), 0, 0
 

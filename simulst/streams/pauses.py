@@ -23,7 +23,7 @@ from simulst.errors import SimulstError
 from simulst.meter import Meter
 from simulst.policy.late import Pace
 from simulst.session import Session
-from simulst.stream import Emission, Step, Stream
+from simulst.stream import Step, Stream
 from simulst.streams.listening import BEFORE, Listening
 
 LEAST_SPEECH = 5 * CHUNK  # samples of unbroken speech that begin an utterance; shorter sounds are noise
@@ -40,10 +40,7 @@ class SegmentedStream(Listening):
     decoding: the configuration.
     unit: "word" or "char".
     meter: measures computation time.
-    emissions: all words so far.
-    reads: ms of source at each decoding step, growing.
     writes: empty: an utterance's tokens and those of the reference's sentences do not correspond.
-    segments: first and last ms of source of each utterance that has ended.
     load_model: loads other models, for the policies that need one.
     timed: whether `spoken_ms` is asked for once the stream has ended.
     watch: is called after each decoding step of each utterance.
@@ -56,10 +53,6 @@ class SegmentedStream(Listening):
     decoding: Decoding
     unit: str = "word"
     meter: Meter = field(default_factory=Meter)
-    emissions: list[Emission] = field(default_factory=list)
-    reads: list[float] = field(default_factory=list)
-    writes: list[int] = field(default_factory=list)
-    segments: list[tuple[float, float]] = field(default_factory=list)
     load_model: Callable[..., Any] | None = None
     timed: bool = False
     watch: Callable[[Step], None] | None = None
@@ -69,7 +62,6 @@ class SegmentedStream(Listening):
         self._pace = Pace()
         first = self._open(self.meter, "")  # raises now if the configuration can't be decoded
         rate = first.session.traits.sample_rate
-        self._spoken: list[tuple[float, float]] | None = [] if first.timed else None
         self.source = first.source
         if rate != SAMPLE_RATE:
             raise SimulstError(
@@ -78,7 +70,7 @@ class SegmentedStream(Listening):
             )
         self._pause = self.decoding.segment.seconds * SAMPLE_RATE
         self._longest = self.decoding.segment.longest * SAMPLE_RATE
-        self.listen(start_of_stream)
+        self.listen(start_of_stream, first.timed)
         self._quiet = 0  # samples up to the end of the last chunk without speech
         self._loud = 0  # samples up to the end of the last chunk of speech
         self._part: Stream | None = None  # None between utterances
@@ -88,10 +80,6 @@ class SegmentedStream(Listening):
     @property
     def skipped(self) -> int:
         return self._pace.skipped
-
-    @property
-    def spoken_ms(self) -> list[tuple[float, float]] | None:
-        return self._spoken
 
     def _rest(self) -> Steps[None]:
         if self._part is not None:

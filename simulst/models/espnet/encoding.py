@@ -135,17 +135,9 @@ class _Resume:
     state: EncoderState | None = None
 
 
-@dataclass(frozen=True)
-class _Block:
-    """A block, or the rest after the last block.
-
-    frames: (t, width).
-    resume: the point after this block, if it is known. If several blocks were encoded together, it is known only for
-        the last of them.
-    """
-
-    frames: Tensor
-    resume: _Resume | None = None
+_Block = tuple[Tensor, _Resume | None]
+"""The frames (t, width) of a block, or of the rest after the last block; and the point after it, if it is known: of
+several blocks that were encoded together, only for the last one."""
 
 
 class BlockwiseEncoding(Encoding):
@@ -199,8 +191,8 @@ class BlockwiseEncoding(Encoding):
             for key in keys:
                 blocks.append((yield from meter.shared_steps(key, functools.partial(self._block, key, made))))
         for block in blocks:
-            self._resume = block.resume or self._resume
-        frames = blocks[0].frames if len(blocks) == 1 else torch.cat([block.frames for block in blocks])
+            self._resume = block[1] or self._resume
+        frames = blocks[0][0] if len(blocks) == 1 else torch.cat([block[0] for block in blocks])
         name = ("blocks", self._written - len(keys), self._written, self.final and self.length)
         self.parts.append(Encoded(name, frames, first))
         self._forget_audio()
@@ -245,9 +237,11 @@ class BlockwiseEncoding(Encoding):
         sizes = [hop if number else first for number in numbers]
         pieces = frames.split([*sizes, len(frames) - sum(sizes)])
         keys: list[Hashable] = [("block", number) for number in numbers]
-        made = {key: _Block(piece) for key, piece in zip([*keys, self._rest], pieces, strict=True)}
+        made: dict[Hashable, _Block] = {
+            key: (piece, None) for key, piece in zip([*keys, self._rest], pieces, strict=True)
+        }
         if not self.final:
-            made[keys[-1]] = _Block(pieces[-2], _Resume(count, self._written, state))
+            made[keys[-1]] = pieces[-2], _Resume(count, self._written, state)
         return made
 
     def _forget_audio(self) -> None:

@@ -78,20 +78,18 @@ def load(path: Path, options: ESPnetOptions, cores: int = 1) -> ESPnet:
         raise SimulstError(
             f"{path}: the weights and config.yaml do not fit ({type(error).__name__}: {first_line(error)})."
         ) from error
-    torch.set_num_threads(options.threads or _worthwhile_threads(model, cores))
+    # If layers are narrow, threads wait for each other longer than they compute.
+    torch.set_num_threads(options.threads or (cores if model.encoder.width >= LEAST_WIDTH else 1))
     return model
-
-
-def _worthwhile_threads(model: ESPnet, cores: int) -> int:
-    """How many threads to use. If layers are narrow, threads wait for each other longer than they compute."""
-    return cores if model.encoder.width >= LEAST_WIDTH else 1
 
 
 def _assemble(experiment: Experiment, options: ESPnetOptions) -> ESPnet:
     config = experiment.config
     _check_supported(config, options)
     vocabulary = read_vocabulary(experiment)
-    weights = {name: _whole_precision(tensor).to(options.device) for name, tensor in experiment.weights().items()}
+    # In float32, however they were saved; numbers of another kind as they are.
+    whole = {name: w.float() if w.is_floating_point() else w for name, w in experiment.weights().items()}
+    weights = {name: tensor.to(options.device) for name, tensor in whole.items()}
     lagging = lagging_of(config)
     mel, kind = _take(weights, "frontend.logmel.melmat"), FRONTENDS[config["frontend"]]
     features = log_mel_of(config.get("frontend_conf") or {}, mel, SAMPLE_RATE, kind)
@@ -212,11 +210,6 @@ def _normalization(config: dict[str, Any], weights: Weights) -> Normalize:
     if kind == "utterance_mvn" and conf.get("norm_means", True) and not conf.get("norm_vars", False):
         return lambda features: features - features.mean(-2, keepdim=True)
     raise SimulstError(f"normalize: '{kind}' with {conf} is not implemented; use global_mvn.")
-
-
-def _whole_precision(tensor: torch.Tensor) -> torch.Tensor:
-    """Weights in float32, however they were saved; numbers of another kind as they are."""
-    return tensor.float() if tensor.is_floating_point() else tensor
 
 
 def _class(name: str) -> Any:

@@ -139,7 +139,7 @@ def test_a_window_keeps_a_long_stream_bounded(blockwise: ESPnet, search: JointOp
         assert len(session._steps) < 40 and encoding._audio.size < 2 * 16000
         written.append(len(stream.committed))
         if isinstance(search, IBWBS) and written[-1]:  # the scores of the tokens that stay are known in each window
-            assert session._kept._incremental._attention(stream.committed[session.evicted :]) is not None
+            assert session._kept._kept._attention(stream.committed[session.evicted :]) is not None
     stream.push(noise(16000), finished=True)
     assert written[-1] > written[16] > written[9] > 0
     assert session.evicted > 0

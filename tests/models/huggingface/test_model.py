@@ -437,13 +437,13 @@ def test_ibwbs_keeps_the_scores_of_what_stays_in_the_window(model: HuggingFace) 
     session.extend(noise(2.2))
     committed = run_alone(session.search((), IBWBS(2, 0.0, max_length_ratio=4.0), None)).beam[0].tokens[:4]
     assert len(committed) == 4
-    before = session._kept._incremental._attention(committed)
+    before = session._kept._kept._attention(committed)
     session._leave(3, 8000, committed)
-    after = session._kept._incremental._attention(committed[3:])
+    after = session._kept._kept._attention(committed[3:])
     assert session.evicted == 3
     assert np.diff(after) == pytest.approx(np.diff(before)[3:], abs=1e-6)
     session._leave(1, 8000, committed)
-    assert session._kept._incremental._attention(()) == pytest.approx(before[:1])
+    assert session._kept._kept._attention(()) == pytest.approx(before[:1])
 
 
 @pytest.mark.parametrize(
