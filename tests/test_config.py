@@ -176,6 +176,7 @@ POSITIVE, SHARE, COUNT, AMOUNT = (0, -1, math.nan, math.inf), (-0.1, 1.1, math.n
         ("commit", "local_agreement", "most_behind_seconds", POSITIVE[1:]),
         ("commit", "shared_prefix", "n", COUNT),
         ("segment", "attention", "words", COUNT),
+        ("segment", "pause", "seconds", (*POSITIVE, "long")),
         ("search", "beam", "beam", (*COUNT, 1001)),
         ("search", "beam", "length_penalty", POSITIVE[2:]),
         ("search", "beam", "max_tokens_per_second", POSITIVE),

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import FrozenInstanceError
 from typing import Any
 
 import pytest
@@ -62,10 +61,3 @@ def test_what_a_session_lacks_is_one_sentence() -> None:
         session.end_times((1,))
     with pytest.raises(SimulstError, match="FakeSession does not have an encoder that works in blocks; leave out"):
         Session.block_end(session, 1)
-
-
-def test_nothing_is_told_to_a_session_later() -> None:
-    session = FakeSession(FakeModel(), opening())
-    for part, name in ((session.opening, "history"), (session.traits, "gives")):
-        with pytest.raises(FrozenInstanceError):
-            setattr(part, name, "")

@@ -18,7 +18,6 @@ from simulst.policy.stop import (
     MaxWords,
     Stop,
     Stopping,
-    Watched,
     end_of,
 )
 from simulst.words import Words
@@ -45,11 +44,6 @@ class Known(View):
     def frames_left(self, look: Look = PLAIN) -> float:
         self.asked.append(look)
         return self.left
-
-
-def test_end_of_sentence() -> None:
-    stop, open_ = EndOfSentence(), open_stop(EndOfSentence())
-    assert (stop.label, stop.enough_tokens, open_.ends(Known()), open_.first((1, 2))) == ("", None, False, (1, 2))
 
 
 def test_max_tokens() -> None:
@@ -101,13 +95,6 @@ def test_layers_and_heads_that_are_not_there(stop: Stop, named: str) -> None:
     """The error comes when the stream is opened, not when the first audio is decoded."""
     with pytest.raises(SimulstError, match=named):
         open_stop(stop)
-
-
-@pytest.mark.parametrize("stop", [EndOfSentence(), MaxTokens(2), MaxWords(2)])
-def test_the_plain_ones_look_at_tokens_alone(stop: Stop) -> None:
-    view, asked = Known(), open_stop(stop)
-    assert stop.needs == frozenset() and asked.discard == 0
-    assert not asked.ends(view) and view.asked == []
 
 
 def test_any_of() -> None:
@@ -170,13 +157,6 @@ def test_why_a_search_ended() -> None:
         stop_ = open_stop(stop)
         stop_.ends(view)
         assert stop_.why() == why
-
-
-def test_a_watched_stop_answers_as_it_would() -> None:
-    stop = Watched(open_stop(CTC(0.0)))
-    assert (stop.options, stop.ended, stop.discard, stop.first((1, 2))) == (CTC(0.0), None, 1, (1, 2))
-    assert [stop.ends(Known(odds=odds)) for odds in (-1.0, 1.0)] == [False, True]
-    assert (stop.ended, stop.why()) == (True, "log odds of the end +1.00, threshold 0")
 
 
 def test_contrast_by_its_definition() -> None:

@@ -85,7 +85,7 @@ def load(path: Path, options: ESPnetOptions, cores: int = 1) -> ESPnet:
 
 def _assemble(experiment: Experiment, options: ESPnetOptions) -> ESPnet:
     config = experiment.config
-    _check_supported(config, options)
+    check_supported(config, options)
     vocabulary = read_vocabulary(experiment)
     # In float32, however they were saved; numbers of another kind as they are.
     whole = {name: w.float() if w.is_floating_point() else w for name, w in experiment.weights().items()}
@@ -175,7 +175,8 @@ def _is_blockwise(config: dict[str, Any]) -> bool:
     return str(config["encoder"]).startswith("contextual_block")
 
 
-def _check_supported(config: dict[str, Any], options: ESPnetOptions) -> None:
+def check_supported(config: dict[str, Any], options: ESPnetOptions) -> None:
+    """Raise SimulstError if the configuration asks for what is not implemented, alone or with these options."""
     for name, known in (("encoder", ENCODERS), ("decoder", DECODERS), ("frontend", FRONTENDS)):
         if config.get(name) not in known:
             raise SimulstError(f"{name}: '{config.get(name)}' is not implemented; use {' or '.join(known)}.")
