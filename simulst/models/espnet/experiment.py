@@ -129,7 +129,13 @@ class Experiment:
     def search(self) -> JointBeamSearch:
         """The search that a decoding configuration need not name. Raises SimulstError: search.yaml is broken."""
         chosen = self.beside(SEARCH)
-        values = _yaml_of(b"{}" if chosen is None else chosen, f"{self.path}: {SEARCH}")
+        try:
+            values = {} if chosen is None else _yaml(chosen)
+        except yaml.YAMLError as error:
+            said = first_line(error)
+            raise SimulstError(
+                f"{self.path}: {SEARCH} is not valid YAML ({said}); choose the weights again."
+            ) from error
         if not isinstance(values, dict) or values.keys() - {"ctc_weight", "length_bonus"}:
             raise SimulstError(f"{self.path}: {SEARCH} may hold only ctc_weight and length_bonus; choose them again.")
         return build_options(JointBeamSearch, values, f"{self.path}: {SEARCH}", "the search")
@@ -183,14 +189,6 @@ class Experiment:
         raise SimulstError(
             f"{self.path}: no weights (such as valid.acc.ave.pth); train the model, or name a checkpoint."
         )
-
-
-def _yaml_of(data: bytes, where: str) -> Any:
-    """Raises SimulstError: it is not YAML. where: names the file."""
-    try:
-        return _yaml(data)
-    except yaml.YAMLError as error:
-        raise SimulstError(f"{where} is not valid YAML ({first_line(error)}); choose the weights again.") from error
 
 
 def _one_ends_in_the_other(path: str, other: str) -> bool:

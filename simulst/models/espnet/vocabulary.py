@@ -33,6 +33,16 @@ class Vocabulary:
         self.kind = kind
         self.pieces = pieces
         self.sos, self.eos = self._special(sos), self._special(eos)
+        self.wait = self.tokens.index(WAIT) if WAIT in self.tokens else None
+        """The wait token; None: the model learnt none."""
+        self._lag_tokens = frozenset(n for n, token in enumerate(tokens) if re.fullmatch(r"<lag\d+>", token))
+        self.unspoken = self._lag_tokens | (frozenset() if self.wait is None else {self.wait})
+        """The tokens that a CTC layer does not know."""
+        self._unwritten = frozenset({BLANK, self.sos, self.eos, *self.unspoken})  # in no text
+        self._languages = [token for token in tokens if re.fullmatch(r"<2[A-Za-z]+>", token)]
+        unknown = (n for n, token in enumerate(tokens) if token in ("<unk>", "<UNK>"))
+        strange = {*self._unwritten, *unknown}
+        self._numbers = {token: n for n, token in enumerate(tokens) if n not in strange}  # that text is made of
         self._spelled = lru_cache(maxsize=10_000)(self._spell_word)  # a CTC guide is asked about each word many times
 
     def __len__(self) -> int:
@@ -73,11 +83,6 @@ class Vocabulary:
         return tuple(self.tokens.index(piece) for piece in self.pieces.encode(language_token(target), out_type=str))
 
     @cached_property
-    def wait(self) -> int | None:
-        """The wait token; None: the model learnt none."""
-        return self.tokens.index(WAIT) if WAIT in self.tokens else None
-
-    @cached_property
     def lags(self) -> dict[int, Tokens]:
         """Lag → the tokens that a text with this lag begins with and that are never written."""
         found = sorted(int(self.tokens[n][4:-1]) for n in self._lag_tokens)
@@ -102,31 +107,6 @@ class Vocabulary:
         if self.pieces is not None:
             return self.pieces.encode(word, out_type=str)
         return [word] if self.kind == "word" else list(word)
-
-    @cached_property
-    def unspoken(self) -> frozenset[int]:
-        """The tokens that a CTC layer does not know."""
-        return self._lag_tokens | (frozenset() if self.wait is None else {self.wait})
-
-    @cached_property
-    def _lag_tokens(self) -> frozenset[int]:
-        return frozenset(n for n, token in enumerate(self.tokens) if re.fullmatch(r"<lag\d+>", token))
-
-    @cached_property
-    def _unwritten(self) -> frozenset[int]:
-        """The tokens that are never written."""
-        return frozenset({BLANK, self.sos, self.eos, *self.unspoken})
-
-    @cached_property
-    def _languages(self) -> list[str]:
-        """The language tokens."""
-        return [token for token in self.tokens if re.fullmatch(r"<2[A-Za-z]+>", token)]
-
-    @cached_property
-    def _numbers(self) -> dict[str, int]:
-        """The tokens that text is made of."""
-        strange = {*self._unwritten, *(n for n, token in enumerate(self.tokens) if token in ("<unk>", "<UNK>"))}
-        return {token: n for n, token in enumerate(self.tokens) if n not in strange}
 
     def _special(self, token: str) -> int:
         return self.tokens.index(token) if token in self.tokens else len(self.tokens) - 1

@@ -80,22 +80,25 @@ class DecoderState:
         return replace(self, slots=self.slots.moved(self.slots.data.index_select(3, seen), count), places=places)
 
 
-@dataclass(frozen=True)
 class _Layer:
     """One decoder layer, as functions of `Rows`.
 
+    product: makes one of linear layers with the same input. norm: makes one of a layer norm.
     before: the norms of the inputs of its three parts (self-attention, source attention, feed-forward).
     after: the norms of their outputs, after the residual sum.
     """
 
-    self_in: Callable[..., Rows]  # queries, keys and values
-    self_out: Callable[..., Rows]
-    source_in: Callable[..., Rows]
-    source_out: Callable[..., Rows]
-    up: Callable[..., Rows]
-    down: Callable[..., Rows]
-    before: tuple[Callable[[Rows], Rows], ...]
-    after: tuple[Callable[[Rows], Rows], ...]
+    def __init__(
+        self, layer: Any, product: Callable[..., Callable[..., Rows]], norm: Callable[[Any], Callable[[Rows], Rows]]
+    ) -> None:
+        own, source, forward = layer.self_attn, layer.src_attn, layer.feed_forward
+        self.self_in = product(own.linear_q, own.linear_k, own.linear_v)
+        self.self_out = product(own.linear_out)
+        self.source_in, self.source_out = product(source.linear_q), product(source.linear_out)
+        self.up, self.down = product(forward.w_1), product(forward.w_2)
+        norms: tuple[Any, ...] = tuple(norm(module) for module in (layer.norm1, layer.norm2, layer.norm3))
+        none: tuple[Any, ...] = (_identity,) * 3
+        self.before, self.after = (norms, none) if layer.normalize_before else (none, norms)
 
 
 class CachedDecoder:
@@ -129,7 +132,7 @@ class CachedDecoder:
         def norm(module: torch.nn.LayerNorm) -> Callable[[Rows], Rows]:
             return _norm(module, dtype, self._kernels)
 
-        self._layers = [_layer(layer, product, norm) for layer in decoder.decoders]
+        self._layers = [_Layer(layer, product, norm) for layer in decoder.decoders]
         self._after_norm = norm(decoder.after_norm) if decoder.normalize_before else _identity
         self._output = product(decoder.output_layer)
         sources = [layer.src_attn for layer in decoder.decoders]
@@ -249,26 +252,6 @@ class CachedDecoder:
             return self._embedding.numpy()[tokens.numpy()] * np.float32(scale) + self._positions.numpy()[positions]
         encodings = self._positions[torch.tensor(positions, device=self._embedding.device)]
         return torch.add(encodings, functional.embedding(tokens, self._embedding), alpha=scale)
-
-
-def _layer(
-    layer: Any,
-    product: Callable[..., Callable[..., Rows]],
-    norm: Callable[[torch.nn.LayerNorm], Callable[[Rows], Rows]],
-) -> _Layer:
-    own, source, forward = layer.self_attn, layer.src_attn, layer.feed_forward
-    norms = tuple(norm(module) for module in (layer.norm1, layer.norm2, layer.norm3))
-    none = (_identity,) * 3
-    return _Layer(
-        self_in=product(own.linear_q, own.linear_k, own.linear_v),
-        self_out=product(own.linear_out),
-        source_in=product(source.linear_q),
-        source_out=product(source.linear_out),
-        up=product(forward.w_1),
-        down=product(forward.w_2),
-        before=norms if layer.normalize_before else none,
-        after=none if layer.normalize_before else norms,
-    )
 
 
 def _identity(x: Rows) -> Rows:
