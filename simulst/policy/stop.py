@@ -116,8 +116,8 @@ class Stopping(ABC):
         return ""
 
     def first(self, new: Tokens) -> Tokens:
-        """The tokens that a step may commit, of those that COMMIT releases: all, or only the first ones."""
-        return new
+        """The tokens that a step may commit, of those that COMMIT releases: as many as STOP has, or fewer."""
+        return new[: self.options.most_tokens]
 
 
 class Watched:
@@ -181,7 +181,7 @@ class Measured(Stop):
 
     def first(self, new: Tokens, words: Words) -> Tokens:
         """See `Stopping.first`."""
-        return new
+        return new[: self.most_tokens]
 
     def open(self, context: Context) -> Stopping:
         return _Measured(self, context)
@@ -225,9 +225,6 @@ class MaxTokens(Measured):
 
     def is_over(self, number: float) -> bool:
         return number >= self.n
-
-    def first(self, new: Tokens, words: Words) -> Tokens:
-        return new[: self.n]
 
 
 @dataclass(frozen=True)

@@ -102,10 +102,6 @@ class CTCPrefixScorer:
         self._posteriors[:, used : self.frames] = np.exp(new.T)
         self._silence[used : self.frames] = new[:, self._blank]
 
-    def start(self) -> CTCPrefixes:
-        """The empty prefix, n = 1."""
-        return self.force(())
-
     def force(self, tokens: tuple[int, ...], known: CTCPrefixes | None = None) -> CTCPrefixes:
         """A given prefix, n = 1.
 

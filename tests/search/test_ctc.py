@@ -95,7 +95,7 @@ def test_any_cut_of_the_frames(seed: int, frames: int, count: int, cuts: list[in
     log_probs = posteriors(seed, frames, 5)
     cuts = sorted(min(cut, frames) for cut in cuts)
     scorer = CTCPrefixScorer(log_probs[:0])
-    prefixes = scorer.start()[[0] * count]
+    prefixes = scorer.force(())[[0] * count]
     for first, end in itertools.pairwise([0, *cuts, frames]):
         scorer.append(log_probs[first:end])
         prefixes = scorer.advance(prefixes)
@@ -177,7 +177,7 @@ def test_equal_to_espnet(seed: int, blocks: list[int], count: int, width: int, l
     log_probs = posteriors(seed, sum(blocks), EOS + 1)
     heard = blocks[0]
     ours, theirs = CTCPrefixScorer(log_probs[:heard]), ESPnet(log_probs[:heard])
-    prefixes = ours.start()[[0] * count]
+    prefixes = ours.force(())[[0] * count]
     for block in [0, *blocks[1:]]:
         ours.append(log_probs[heard : heard + block])
         heard += block
@@ -211,9 +211,9 @@ def test_what_espnet_loses_at_the_border_of_a_block() -> None:
     silent = scorer.advance(prefixes, exact=False)
     assert np.exp(silent.complete) == 0.0 and np.exp(silent.score) == 1.0
     assert_equal(silent.frontier[:, 1, -1], silent.forward[:, 1, -1])
-    assert_equal(silent.frontier[:, 1, 0], scorer.start().forward[:, 1, -1])
+    assert_equal(silent.frontier[:, 1, 0], scorer.force(()).forward[:, 1, -1])
     assert np.isneginf(silent.frontier[:, 0]).all()
-    assert_same(scorer.advance(CTCPrefixScorer(log_probs[:1]).start(), exact=False), scorer.start())
+    assert_same(scorer.advance(CTCPrefixScorer(log_probs[:1]).force(()), exact=False), scorer.force(()))
 
 
 def test_prefixes_keep_to_the_frames_they_know() -> None:
@@ -249,9 +249,9 @@ def test_impossible_labels(least: float) -> None:
     log_probs = torch.full((4, 3), least)
     log_probs[:, 1] = 0.0
     scorer = CTCPrefixScorer(log_probs)
-    scores = scorer.score(scorer.start(), np.array([[1, 2, 0]]))[0]
+    scores = scorer.score(scorer.force(()), np.array([[1, 2, 0]]))[0]
     assert scores[0] == pytest.approx(0.0) and np.exp(scores[1]) == 0.0 and scores[2] == -math.inf
-    assert_equal(all_scores(scorer, scorer.start())[0], scores[[2, 0, 1]])
+    assert_equal(all_scores(scorer, scorer.force(()))[0], scores[[2, 0, 1]])
     assert scorer.force((1,)).complete[0] == pytest.approx(0.0)
     for text in [(1, 1), (2,), (2, 1), (1, 2, 1)]:
         assert np.exp(scorer.force(text).score) == 0.0
@@ -261,7 +261,7 @@ def test_probabilities_too_small_for_a_float() -> None:
     """The probability of a text may be; that of a label counts as 0 below e^-700."""
     log_probs = torch.tensor([[0.0, -600.0, -500.0, -800.0]] * 3)
     scorer = CTCPrefixScorer(log_probs)
-    assert np.isneginf(scorer.score(scorer.start(), np.array([[3]])))
+    assert np.isneginf(scorer.score(scorer.force(()), np.array([[3]])))
     for text, p in [((), -600.0), ((2,), -1100.0)]:  # of token 1 after the text, in each of its places
         places = math.comb(3, len(text) + 1)
         scores = scorer.score(scorer.force(text), np.array([[1]]))
