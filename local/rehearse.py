@@ -75,7 +75,6 @@ def check_call(program: click.Command, arguments: Sequence[str], checked: set[st
 def check_files(options: dict[str, Any], checked: set[str]) -> None:
     """Open the configurations among a command's options. `checked` and errors are those of `check_call`."""
     from simulst.config import load_sweep, parse_values
-    from simulst.files.yaml import read_yaml
 
     names = ("decodings", "values", "config", "task", "extra")
     key = repr(
@@ -95,11 +94,11 @@ def check_files(options: dict[str, Any], checked: set[str]) -> None:
             from simulst.training.reinforce import read_training
 
             read_training(config)
-        elif not isinstance(read_yaml(config, "training configuration"), dict):
-            raise SimulstError(f"{config}: not a mapping of options; see conf/train for configurations.")
         else:  # of ESPnet
             from simulst.commands.train import training_of
+            from simulst.training.configuration import read_mapping
 
+            read_mapping(config)
             check_options(training_of(**{name: options[name] for name in signature(training_of).parameters}), options)
 
 

@@ -81,15 +81,20 @@ class FineTuning:
         return Grid(self.first_ms, self.chunk_ms) if self.first_ms and self.chunk_ms else None
 
 
+def read_mapping(config: Path) -> dict[str, Any]:
+    """A training's configuration as it is. Raises SimulstError: no YAML, or no mapping."""
+    content = read_yaml(config, "training configuration")
+    if not isinstance(content, dict):
+        raise SimulstError(f"{config}: not a mapping of options; see conf/train for configurations.")
+    return content
+
+
 def read_options(config: Path) -> tuple[FineTuning, NewModel | None]:
     """The configuration, and the new model that it describes.
 
     Raises SimulstError: an unknown key, a value of the wrong type or out of bounds; options that do not go together.
     """
-    content = read_yaml(config, "training configuration")
-    if not isinstance(content, dict):
-        raise SimulstError(f"{config}: not a mapping of options; see conf/train for configurations.")
-    options = build_options(FineTuning, content, str(config), "the training")
+    options = build_options(FineTuning, read_mapping(config), str(config), "the training")
     if not options.average:
         raise SimulstError(f"{config}: 'average' is empty; give numbers of checkpoints, such as [1, 3].")
     if (options.first_ms is None) != (options.chunk_ms is None) or (

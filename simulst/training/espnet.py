@@ -23,6 +23,7 @@ from simulst.files.folder import digest_of_file, empty, save_atomically, write_a
 from simulst.files.lock import locked
 from simulst.files.yaml import load_yaml, read_yaml
 from simulst.models.espnet.network.lagging import WaitOptions, lagging_of
+from simulst.training.configuration import read_mapping
 
 RECORD, LOG = "simulst.json", "simulst.log"
 TOKENS = "tokens.txt", "bpe.model"  # in a folder of tokens
@@ -168,10 +169,9 @@ def train(
     Raises SimulstError: the weights to begin with are missing; how it waits does not fit the configuration.
     """
     if training.wait:
-        read = read_yaml(training.config, "training configuration")
         tokens = training.tokens / TOKENS[0]
         known = tokens.read_text(encoding="utf-8").splitlines() if tokens.is_file() else []
-        lagging_of({**(read if isinstance(read, dict) else {}), **asdict(training.wait), "token_list": known})
+        lagging_of({**read_mapping(training.config), **asdict(training.wait), "token_list": known})
     features = stats / "train/feats_stats.npz"
     options = ["--resume", "true", "--normalize", "global_mvn", "--normalize_conf", f"stats_file={features}"]
     files = [*training.files(), features, *(path for path in (encoder, model) if path)]
@@ -228,8 +228,7 @@ def run_espnet(
     Raises SimulstError: the program failed (the message quotes the end of its log); `out` holds a run with another
         command, configuration or input, or a checkpoint without a record; another run uses `out`.
     """
-    if not isinstance(read_yaml(config, "training configuration"), dict):
-        raise SimulstError(f"{config}: not a mapping of ESPnet's options; see conf/train for configurations.")
+    read_mapping(config)
     record = out / RECORD
     # The record leaves out the interpreter, whose path changes when a checkout is moved, and the machines.
     text = config.read_text(encoding="utf-8")

@@ -34,7 +34,6 @@ from simulst.data.datadir import Utterance, read_data_dir
 from simulst.errors import SimulstError
 from simulst.files.folder import begun, digest_of_files, save_atomically, write_atomically
 from simulst.files.lock import locked
-from simulst.files.yaml import read_yaml
 from simulst.hypotheses import Tokens
 from simulst.languages import unit_of
 from simulst.log.instance import Instance
@@ -49,7 +48,7 @@ from simulst.models.espnet.network.lagging import Chunked, restrict_decoder
 from simulst.models.espnet.options import ESPnetOptions
 from simulst.options import build_options
 from simulst.prefix.chunks import Grid
-from simulst.training.configuration import Count, Positive
+from simulst.training.configuration import Count, Positive, read_mapping
 from simulst.words import Words, completed_by
 
 RECORD, LOG, CHECKPOINT, RESULT = "reinforce.json", "log.jsonl", "checkpoint.pth", "chosen.pth"
@@ -232,10 +231,7 @@ def instance_of(model: ESPnet, texts: Sequence[Tokens], ends: Sequence[float], u
 
 def read_training(config: Path) -> Options:
     """Raises SimulstError: an unknown option, a value of the wrong type or out of bounds."""
-    content = read_yaml(config, "training configuration")
-    if not isinstance(content, dict):
-        raise SimulstError(f"{config}: not a mapping of options; see conf/train/mini_reinforce.yaml.")
-    return build_options(Options, content, str(config), "the training")
+    return build_options(Options, read_mapping(config), str(config), "the training")
 
 
 def reinforce(

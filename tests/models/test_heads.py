@@ -209,17 +209,8 @@ def test_the_command(kind: str, tmp_path: Path) -> None:
     assert [list(pair) for pair in used] == found["heads"]
     (tmp_path / "en").write_text("the cat\n" * 20)
     (tmp_path / "de").write_text("die Katze\n" * 20)
-    here = [
-        *about[:-4],
-        "--count",
-        "2",
-        "--source",
-        str(tmp_path / "en"),
-        "--target",
-        str(tmp_path / "de"),
-        "--pairs",
-        "5",
-    ]
+    texts = ["--source", str(tmp_path / "en"), "--target", str(tmp_path / "de"), "--pairs", "5"]
+    here = [*about[:-4], *about[-2:], *texts]
     ran = CliRunner().invoke(models, here, catch_exceptions=False)
     assert ran.exit_code == 0 and "of 5 pairs attend" in ran.output, ran.output
     for wrong in (["--source", str(cascade)], ["--alignments", str(cascade)]):

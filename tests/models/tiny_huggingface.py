@@ -22,6 +22,15 @@ LANGUAGES = {
     "canary": ("<|startoftranscript|>", "<|pnc|>", "<|nopnc|>", "<|en|>", "<|es|>", "<|de|>", "<|zh|>"),
 }
 WIDTH, LAYERS, HEADS, FEED = 16, 2, 2, 32
+WAV2VEC2 = {
+    "hidden_size": WIDTH,
+    "num_hidden_layers": LAYERS,
+    "num_attention_heads": HEADS,
+    "intermediate_size": FEED,
+    "conv_dim": (8,) * 7,
+    "num_conv_pos_embeddings": 4,
+    "num_conv_pos_embedding_groups": 2,
+}
 SPREAD = 0.7  # of the weights: with the usual 0.02, a random model says the same to everything
 
 
@@ -85,16 +94,7 @@ def _whisper(tokenizer: Any, positions: int) -> tuple[Any, Any]:
 
 
 def _mbart(tokenizer: Any) -> tuple[Any, Any]:
-    encoder = transformers.Wav2Vec2Config(
-        hidden_size=WIDTH,
-        num_hidden_layers=LAYERS,
-        num_attention_heads=HEADS,
-        intermediate_size=FEED,
-        conv_dim=(8,) * 7,
-        num_conv_pos_embeddings=4,
-        num_conv_pos_embedding_groups=2,
-        initializer_range=SPREAD,
-    )
+    encoder = transformers.Wav2Vec2Config(**WAV2VEC2, initializer_range=SPREAD)
     decoder = transformers.MBartConfig(
         **_sizes(tokenizer),
         max_position_embeddings=64,

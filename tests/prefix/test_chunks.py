@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 import soundfile
+import sounds
 import tiny_espnet
 import tiny_huggingface
 import tiny_speech_llm
@@ -62,15 +63,9 @@ def test_labels_are_those_of_a_slow_version(
 
 @pytest.fixture
 def data(tmp_path: Path) -> Path:
-    folder = tmp_path / "data"
-    folder.mkdir()
-    for name, seconds in SECONDS.items():
-        soundfile.write(folder / f"{name}.wav", np.zeros(int(seconds * 16000), dtype=np.float32), 16000)
-    tables = {"wav.scp": {name: f"{name}.wav" for name in TEXTS}, "utt2spk": {name: "s" for name in TEXTS}}
-    tables |= {"text.tc.de": TEXTS, "text.lc.rm.en": {name: f"heard {name}" for name in TEXTS}}
-    for name, table in tables.items():
-        (folder / name).write_text("".join(f"{key} {value}\n" for key, value in table.items()))
-    return folder
+    audio = {name: np.zeros(int(seconds * 16000), dtype=np.float32) for name, seconds in SECONDS.items()}
+    heard = {name: f"heard {name}" for name in TEXTS}
+    return sounds.write(tmp_path / "data", audio, {"tc.de": TEXTS, "lc.rm.en": heard})
 
 
 def test_three_ways_to_align(data: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

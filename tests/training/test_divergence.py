@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-import soundfile
+import sounds
 import tiny_espnet
 import torch
 
@@ -35,12 +35,8 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Any]:
     """A random model whose head was trained, and data."""
     folder = tmp_path_factory.mktemp("divergence")
     theirs = tiny_espnet.write(folder)
-    (folder / "sound").mkdir()
-    for number in range(len(SECONDS)):
-        soundfile.write(folder / f"sound/{number}.wav", noise(number), 16000)
-    for file, value in (("wav.scp", "{}.wav"), ("utt2spk", "s"), ("text.tc.de", "Das ist ein Haus.")):
-        lines = (f"{number} {value.format(number)}\n" for number in range(len(SECONDS)))
-        (folder / "sound" / file).write_text("".join(lines))
+    audio = {str(number): noise(number) for number in range(len(SECONDS))}
+    sounds.write(folder / "sound", audio, {"tc.de": dict.fromkeys(audio, "Das ist ein Haus.")})
     train(folder)
     return folder, theirs
 

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 import soundfile
+import sounds
 import tiny_huggingface
 import torch
 import tracked
@@ -43,13 +44,7 @@ TEXTS = ["the cat sat", "the dog", "on the mat", "der Hund", "die Katze"]
 SMALL = {"epochs": 4, "learning_rate": 0.01, "batch_seconds": 2, "accumulate": 2, "save_minutes": 60}
 
 SIZES = {"hidden_size": 16, "num_hidden_layers": 1, "num_attention_heads": 2, "intermediate_size": 16}
-CONVOLUTIONS = {
-    "conv_dim": (8,) * 7,
-    "num_conv_pos_embeddings": 4,
-    "num_conv_pos_embedding_groups": 2,
-    "feat_extract_norm": "layer",
-    "do_stable_layer_norm": True,
-}
+LARGE: dict[str, Any] = {**tiny_huggingface.WAV2VEC2, "feat_extract_norm": "layer", "do_stable_layer_norm": True}
 NEW: dict[str, Any] = {
     "encoder": {
         "model_type": "wav2vec2-bert",
@@ -72,14 +67,9 @@ NEW: dict[str, Any] = {
 
 
 def data(folder: Path, languages: tuple[str, ...] = ("de", "ja")) -> Path:
-    folder.mkdir(parents=True)
-    for number in range(len(TEXTS)):
-        soundfile.write(folder / f"u{number}.wav", tiny_huggingface.noise(0.4 + 0.1 * number, number), 16000)
-    table(folder / "wav.scp", [f"u{number}.wav" for number in range(len(TEXTS))])
-    table(folder / "utt2spk", ["s"] * len(TEXTS))
-    for language in languages:
-        table(folder / f"text.{language}", TEXTS)
-    return folder
+    audio = {f"u{number}": tiny_huggingface.noise(0.4 + 0.1 * number, number) for number in range(len(TEXTS))}
+    texts = dict(zip(audio, TEXTS, strict=True))
+    return sounds.write(folder, audio, {language: texts for language in languages})
 
 
 def table(path: Path, values: list[str]) -> None:
@@ -380,7 +370,7 @@ def test_a_model_from_scratch(corpus: Path, capsys: pytest.CaptureFixture[str]) 
 @pytest.mark.parametrize("change", ["", "no embedding", "no attention", "relative positions"])
 def test_parts_keep_their_weights(corpus: Path, tmp_path: Path, change: str) -> None:
     """A file of an encoder-decoder holds the embedding once, for encoder, decoder and output."""
-    encoder = transformers.Wav2Vec2ForPreTraining(transformers.Wav2Vec2Config(**SIZES, **CONVOLUTIONS))
+    encoder = transformers.Wav2Vec2ForPreTraining(transformers.Wav2Vec2Config(**LARGE))
     encoder.save_pretrained(tmp_path / "w2v")
     transformers.Wav2Vec2FeatureExtractor(return_attention_mask=True).save_pretrained(tmp_path / "w2v")
     tiny_huggingface.write_text_model(tmp_path / "mbart", "mbart")

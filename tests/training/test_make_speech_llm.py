@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import soundfile
+import sounds
 import tiny_huggingface
 import torch
 import transformers
@@ -27,13 +27,9 @@ TEXTS = ["der Hund sitzt auf der Matte", "die Katze", "der Hund und die Katze", 
 
 @pytest.fixture(scope="module")
 def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    folder = tmp_path_factory.mktemp("data")
-    for number in range(len(TEXTS)):
-        soundfile.write(folder / f"u{number}.wav", tiny_huggingface.noise(1 + 0.3 * number, number), 16000)
-    tables = {"wav.scp": [f"u{number}.wav" for number in range(len(TEXTS))], "utt2spk": ["s"] * len(TEXTS)}
-    for name, values in {**tables, "text.de": TEXTS, "text.en": TEXTS}.items():
-        (folder / name).write_text("".join(f"u{number} {value}\n" for number, value in enumerate(values)))
-    return folder
+    audio = {f"u{number}": tiny_huggingface.noise(1 + 0.3 * number, number) for number in range(len(TEXTS))}
+    texts = dict(zip(audio, TEXTS, strict=True))
+    return sounds.write(tmp_path_factory.mktemp("data"), audio, {"de": texts, "en": texts})
 
 
 @pytest.fixture(scope="module")

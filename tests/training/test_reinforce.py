@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 import soundfile
+import sounds
 import tiny_espnet
 import torch
 from tiny_espnet import frames_of
@@ -57,12 +58,11 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Any]:
         theirs.decoder.output_layer.bias[wait] += 4
         theirs.decoder.output_layer.bias[-1] += 4
     torch.save(theirs.state_dict(), experiment / "chosen.pth")
-    (folder / "data").mkdir()
-    for number, (name, seconds) in enumerate(SECONDS.items()):
-        audio = np.random.default_rng(number).normal(0, 0.1, int(seconds * 16000)).astype(np.float32)
-        soundfile.write(folder / f"data/{name}.wav", audio, 16000)
-    for file, value in (("wav.scp", "{}.wav"), ("utt2spk", "s"), ("text.tc.de", "Das ist ein Haus.")):
-        (folder / "data" / file).write_text("".join(f"{name} {value.format(name)}\n" for name in SECONDS))
+    audio = {
+        name: np.random.default_rng(number).normal(0, 0.1, int(seconds * 16000)).astype(np.float32)
+        for number, (name, seconds) in enumerate(SECONDS.items())
+    }
+    sounds.write(folder / "data", audio, {"tc.de": dict.fromkeys(audio, "Das ist ein Haus.")})
     return folder, theirs
 
 
@@ -167,12 +167,8 @@ def test_a_full_text_only_waits(made: tuple[Path, Any]) -> None:
 
 def test_lag_counts_only_above_a_quality() -> None:
     reward = Options(floor=0.5, weight=0.4, most_lag=2000).reward
-    assert [reward(q, lag) for q, lag in ((0.4, 0.0), (0.5, 1000.0), (0.6, 3000.0), (0.6, None))] == [
-        0.4,
-        0.7,
-        0.6,
-        0.6,
-    ]
+    rewards = [reward(q, lag) for q, lag in ((0.4, 0.0), (0.5, 1000.0), (0.6, 3000.0), (0.6, None))]
+    assert rewards == [0.4, 0.7, 0.6, 0.6]
     found = advantages_of([1.0, 3.0, 5.0, 5.0], 2)
     torch.testing.assert_close(found, torch.tensor([-1.0, 1.0, 0.0, 0.0]), atol=1e-5, rtol=0)
     assert Options("bleu").qualities([instance(text="Das ist ein Haus.")], "de") == [pytest.approx(1.0)]

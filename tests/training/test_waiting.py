@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-import soundfile
+import sounds
 import speaker
 import tiny_huggingface
 import tiny_speech_llm
@@ -61,13 +61,7 @@ def data(tmp_path: Path) -> Path:
 
 
 def write(folder: Path, texts: dict[str, str], audio: dict[str, np.ndarray]) -> Path:
-    folder.mkdir()
-    for name, samples in audio.items():
-        soundfile.write(folder / f"{name}.wav", samples, 16000, subtype="FLOAT")
-    tables = {"wav.scp": {name: f"{name}.wav" for name in texts}, "utt2spk": dict.fromkeys(texts, "s")}
-    for name, table in (tables | {"text.tc.de": texts, "text.tc.es": texts}).items():
-        (folder / name).write_text("".join(f"{key} {value}\n" for key, value in table.items()))
-    return folder
+    return sounds.write(folder, audio, {"tc.de": texts, "tc.es": texts})
 
 
 def taught_tokens(folder: Path, data: Path, pair: str = "es-es") -> tuple[Any, Any]:

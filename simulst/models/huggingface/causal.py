@@ -21,9 +21,7 @@ from simulst.models.huggingface.decoder import (
     last_logits,
     pairs_of,
     pairs_of_one,
-    read_last,
 )
-from simulst.policy.commit import common_prefix
 from simulst.search.beam import Read
 
 BATCHED = frozenset({"llama", "mistral", "qwen2", "qwen3", "granite", "qwen2_5_omni_text", "phi4_multimodal"})
@@ -74,24 +72,15 @@ class CausalDecoder(SteppedDecoder):
             memory.state = replace(known.state, attention=None)
         return memory
 
-    @torch.inference_mode()
-    def prefill(
-        self, tokens: Tensor, memory: Memory, *, attention: bool = False, draft: int = 0
-    ) -> tuple[Tensor, State]:
-        """See `SteppedDecoder.prefill`. A text whose rows are wanted and not known is read again."""
-        wanted = self._prompt + tuple(tokens.tolist()[1:])
-        known = min(len(common_prefix([wanted, memory.read])), len(wanted) - 1 - draft)  # log p of the last is wanted
-        rows = memory.state.attention if attention else None
-        if attention:
-            assert self._wanted is not None
-            count = known - self._wanted.first
-            rows = rows[:, :, :count] if rows is not None and count > 0 else None
-            known = known if rows is not None else min(known, self._wanted.first)
-        state = replace(memory.state.cut(known), attention=rows)
-        with read_last(1 + draft):
-            log_p, state = self._read(tokens.new_tensor(wanted[known:])[None], state, memory, attention)
-        memory.read, memory.state = wanted, state
-        return log_p, state
+    def _reused(self, memory: Memory, length: int, attention: bool) -> State:
+        """With its rows of attention. A text whose rows are wanted and not known is read again."""
+        if not attention:
+            return memory.state.cut(length)
+        assert self._wanted is not None
+        rows, count = memory.state.attention, length - self._wanted.first
+        if rows is None or count <= 0:
+            return memory.state.cut(min(length, self._wanted.first))
+        return replace(memory.state.cut(length), attention=rows[:, :, :count])
 
     def together(self, tokens: int, state: State, memory: Memory) -> Hashable:
         """One token of each hypothesis, if the model's type and options allow it."""

@@ -149,11 +149,16 @@ class SteppedDecoder:
         wanted = self._prompt + tuple(tokens.tolist()[1:])
         # Of the last ones, log p is wanted.
         known = min(len(common_prefix([wanted, memory.read])), len(wanted) - 1 - draft)
-        unread = tokens.new_tensor(wanted[known:])[None]
+        before = self._reused(memory, known, attention)
+        unread = tokens.new_tensor(wanted[before.length :])[None]
         with read_last(1 + draft):
-            log_p, state = self._read(unread, memory.state.cut(known), memory, attention)
+            log_p, state = self._read(unread, before, memory, attention)
         memory.read, memory.state = wanted, state
         return log_p, state
+
+    def _reused(self, memory: Memory, length: int, attention: bool) -> State:
+        """The last hypothesis that was read at once, as far as it serves, when it had read so many tokens."""
+        return memory.state.cut(length)
 
     def together(self, tokens: int, state: State, memory: Memory) -> Hashable:
         """One token of each hypothesis, if the model's type allows it. Beginnings of several tokens are read alone."""

@@ -4,24 +4,16 @@ from __future__ import annotations
 
 import math
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
 import transformers
+from tiny_huggingface import WAV2VEC2
 
 from simulst.models.huggingface.relative import RelativeConfig, RelativeModel
 
-SIZES = {
-    "hidden_size": 16,
-    "num_hidden_layers": 2,
-    "num_attention_heads": 2,
-    "intermediate_size": 16,
-    "conv_dim": (8,) * 7,
-    "num_conv_pos_embeddings": 4,
-    "num_conv_pos_embedding_groups": 2,
-    "feat_extract_norm": "layer",
-    "do_stable_layer_norm": True,
-}
+SIZES: dict[str, Any] = {**WAV2VEC2, "feat_extract_norm": "layer", "do_stable_layer_norm": True}
 
 
 @pytest.fixture(scope="module")
