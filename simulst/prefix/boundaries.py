@@ -106,9 +106,7 @@ def read_corpus(data: Path, prefixes: Path, both: bool = True) -> Corpus:
     text = next((path.name for path in sorted(data.glob("text.*"))), "text.en")
     utterances = {u.name: u for u in read_data_dir(data, text.removeprefix("text."))}
     rows = read_prefixes(prefixes)
-    if not rows:
-        raise _nothing_to_learn(prefixes)
-    tau = rows[0]["tau"]
+    tau = rows[0]["tau"] if rows else SUBSAMPLING
     samples: dict[str, Sample] = {}
     for row in rows:
         name = row["utterance"]
@@ -119,39 +117,26 @@ def read_corpus(data: Path, prefixes: Path, both: bool = True) -> Corpus:
             raise SimulstError(f"{prefixes}: '{name}' stands there twice; extract the pairs again.")
         samples[name] = Sample(utterances[name], piece_labels(row["frames"], ends, tau))
     kept = [sample for sample in samples.values() if sample.labels]
-    _check_labels(kept, prefixes, both)
+    if not kept:
+        raise SimulstError(f"{prefixes}: no utterance is longer than tau; nothing can be learnt from it.")
+    for label, what in ((1, "no boundaries: no piece ends"), (0, "no negatives: every piece ends")) if both else ():
+        if not any(label in sample.labels for sample in kept):
+            raise SimulstError(f"{prefixes}: {what} a prefix pair; check the extraction, or use more data.")
     return Corpus(tau, kept, len(samples) - len(kept))
 
 
 def _ends(row: Mapping[str, Any], tau: int, prefixes: Path) -> list[int]:
     """Where the prefix pairs of an utterance end, in frames. Raises SimulstError: as `read_corpus`."""
     name, frames, ends = row["utterance"], row["frames"], [pair["frames"] for pair in row["pairs"]]
-    if not all(isinstance(number, int) for number in (row["tau"], frames, *ends)):
-        raise SimulstError(f"{prefixes}: '{name}' has frames that are no whole numbers; extract the pairs again.")
     if row["tau"] != tau:
         raise SimulstError(f"{prefixes}: '{name}' has tau {row['tau']}, those before have {tau}; extract with one tau.")
-    if tau < 1 or tau % SUBSAMPLING:
+    if tau % SUBSAMPLING:
         raise SimulstError(f"{prefixes}: tau is {tau}; the predictor needs a multiple of {SUBSAMPLING}.")
     if any(end % tau or not 0 < end <= frames for end in ends):
         raise SimulstError(
             f"{prefixes}: '{name}' of {frames} frames has pairs at {ends}, tau is {tau}; extract the pairs again."
         )
     return ends
-
-
-def _check_labels(samples: Sequence[Sample], prefixes: Path, both: bool) -> None:
-    """Raises SimulstError: there are no samples, or one of the labels never occurs and both have to."""
-    if not samples:
-        raise _nothing_to_learn(prefixes)
-    if not both:
-        return
-    for label, what in ((1, "no boundaries: no piece ends"), (0, "no negatives: every piece ends")):
-        if not any(label in sample.labels for sample in samples):
-            raise SimulstError(f"{prefixes}: {what} a prefix pair; check the extraction, or use more data.")
-
-
-def _nothing_to_learn(prefixes: Path) -> SimulstError:
-    return SimulstError(f"{prefixes}: no utterance is longer than tau; nothing can be learnt from it.")
 
 
 def counts(predicted: np.ndarray, labels: np.ndarray, weights: np.ndarray) -> np.ndarray:

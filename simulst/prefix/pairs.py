@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import math
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any
@@ -106,30 +106,34 @@ def write_pairs(
     """
     if max_ratio is not None and not max_ratio > 0:
         raise SimulstError(f"--max-ratio {max_ratio:g}: give frames per word, above 0, or leave it out.")
-    counts = Counter[str]()
-    entries = list(_entries(data, prefixes, target, _limit(max_ratio, target, tokens), whole, counts))
+    keeps, counts = _limit(max_ratio, target, tokens), Counter[str]()
+    utterances = {utterance.name: utterance for utterance in read_data_dir(data, target)}
+    parts, texts = dict[str, tuple[Utterance, float | None]](), dict[str, str]()
+    for one in read_prefixes(prefixes):
+        utterance = utterances.get(one["utterance"])
+        if utterance is None:
+            raise SimulstError(f"{prefixes}: '{one['utterance']}' is not in {data}; name the data it was made from.")
+        if whole:
+            counts["whole"] += 1
+            parts[utterance.name], texts[utterance.name] = (utterance, None), utterance.reference
+        for pair in one["pairs"]:
+            kept = keeps(pair)
+            counts["pairs"] += 1
+            counts["kept" if kept else "filtered"] += 1
+            if kept:
+                name = f"{utterance.name}-p{pair['frames']:05}"
+                parts[name], texts[name] = (utterance, pair["frames"] * FRAME_MS / 1000), pair["text"]
     if not counts["pairs"]:
         raise SimulstError(f"{prefixes}: has no pairs; train the offline model longer, or extract with a smaller tau.")
     if not counts["kept"]:
         raise SimulstError(f"{prefixes}: no pair is left of {counts['pairs']}; raise --max-ratio.")
-    tables = tables_of(data, {entry.name: (entry.utterance, entry.seconds) for entry in entries})
-    tables[f"text.tc.{target}"] = {entry.name: entry.text for entry in entries}
+    tables = tables_of(data, parts) | {f"text.tc.{target}": texts}
     made_of = {"max_ratio": max_ratio, "whole": whole, "pairs": digest(f"{n} {t}" for n, t in tables.items())}
     with written_whole(out, made_of, force) as part:
         if part is not None:
             write_data_dir(part, tables)
             write_atomically(part / COUNTS, json.dumps(counts) + "\n")
             print(f"{out}: " + ", ".join(f"{count} {what}" for what, count in counts.items()))
-
-
-@dataclass(frozen=True)
-class _Entry:
-    """A line of the data directory: the first `seconds` seconds of an utterance (None: all of it), and its text."""
-
-    name: str
-    utterance: Utterance
-    seconds: float | None
-    text: str
 
 
 _Keeps = Callable[[Mapping[str, Any]], bool]
@@ -155,28 +159,6 @@ def _pieces(model: Path) -> Callable[[str], list[int]]:
     except (OSError, RuntimeError):
         raise SimulstError(f"{model}: no SentencePiece model; name a folder of 'simulst train tokens'.") from None
     return encode
-
-
-def _entries(
-    data: Path, prefixes: Path, target: str, keeps: _Keeps, whole: bool, counts: Counter[str]
-) -> Iterator[_Entry]:
-    """The pairs that are kept and, if `whole` is set, the whole utterances. Updates `counts`."""
-    utterances = {utterance.name: utterance for utterance in read_data_dir(data, target)}
-    for one in read_prefixes(prefixes):
-        utterance = utterances.get(one["utterance"])
-        if utterance is None:
-            raise SimulstError(f"{prefixes}: '{one['utterance']}' is not in {data}; name the data it was made from.")
-        if whole:
-            counts["whole"] += 1
-            yield _Entry(utterance.name, utterance, None, utterance.reference)
-        for pair in one["pairs"]:
-            counts["pairs"] += 1
-            if not keeps(pair):
-                counts["filtered"] += 1
-                continue
-            counts["kept"] += 1
-            seconds = pair["frames"] * FRAME_MS / 1000
-            yield _Entry(f"{utterance.name}-p{pair['frames']:05}", utterance, seconds, pair["text"])
 
 
 def tables_of(data: Path, parts: Mapping[str, tuple[Utterance, float | None]]) -> dict[str, dict[str, str]]:

@@ -35,21 +35,11 @@ def train_epochs(model: Any, train: DataLoader, dev: DataLoader, options: FineTu
     Returns: epoch → its loss on dev.
     Raises SimulstError: the loss is NaN or infinite.
     """
-    per_epoch = math.ceil(len(train) / options.accumulate)
-    total = min(options.epochs * per_epoch, options.updates or options.epochs * per_epoch)
     first = int(os.environ.get("RANK", "0")) == 0
     last = _last_checkpoint(out, delete=first)
-    follow = Follow(model, train.batch_sampler, lambda: dev_loss(model, dev), options, out, per_epoch, total)
-    if last is None or int(last.name.partition("-")[2]) < total:
-        trainer = Trainer(
-            model,
-            _arguments(options, out, total),
-            train,
-            follow.count,
-            options.label_smoothing,
-            options.ctc_weight,
-            [follow],
-        )
+    follow = Follow(model, train, dev, options, out)
+    if last is None or int(last.name.partition("-")[2]) < follow.total:
+        trainer = Trainer(model, _arguments(options, out, follow.total), train, options, follow.count, [follow])
         trainer.remove_callback(PrinterCallback)
         try:
             trainer.train(resume_from_checkpoint=None if last is None else str(last))
@@ -97,13 +87,12 @@ class Trainer(Seq2SeqTrainer):
         model: Any,
         arguments: Any,
         loader: DataLoader,
+        options: FineTuning,
         count: Callable[[float, int], None],
-        smoothing: float,
-        ctc_weight: float,
         callbacks: list[TrainerCallback],
     ) -> None:
         super().__init__(model=model, args=arguments, train_dataset=loader.dataset, callbacks=callbacks)
-        self._loader, self._count, self._smoothing, self._ctc_weight = loader, count, smoothing, ctc_weight
+        self._loader, self._options, self._count = loader, options, count
         self.model_accepts_loss_kwargs = self.loss_is_scaled_for_ga = True  # by `compute_loss`, for all models alike
 
     def get_train_dataloader(self) -> DataLoader:
@@ -116,7 +105,7 @@ class Trainer(Seq2SeqTrainer):
         """Cross-entropy and CTC, per token of an update's batches. num_items_in_batch: how many tokens these have."""
         labels, heard = inputs.pop("labels"), inputs.pop("heard", None)
         outputs = model(**inputs, use_cache=False)
-        loss = token_loss(outputs.logits, labels, self._smoothing)
+        loss = token_loss(outputs.logits, labels, self._options.label_smoothing)
         if not torch.isfinite(loss):
             raise SimulstError(
                 f"{self.args.output_dir}: the loss is no number any more (NaN or infinite); begin again with a lower "
@@ -124,10 +113,11 @@ class Trainer(Seq2SeqTrainer):
             )
         tokens = int((labels != IGNORED).sum())
         self._count(float(loss.detach()), tokens)
-        loss = (1 - self._ctc_weight) * loss  # also without transcripts: the translation counts the same everywhere
+        weight = self._options.ctc_weight
+        loss = (1 - weight) * loss  # also without transcripts: the translation counts the same everywhere
         if heard is not None:
             mask = getattr(outputs, "encoder_attention_mask", inputs.get("attention_mask"))
-            loss = loss + self._ctc_weight * model.ctc(outputs.encoder_last_hidden_state, mask, heard)
+            loss = loss + weight * model.ctc(outputs.encoder_last_hidden_state, mask, heard)
         if num_items_in_batch is None:
             return (loss / tokens, outputs) if return_outputs else loss / tokens
         # Of all processes, whose mean the gradient is.
@@ -159,21 +149,14 @@ def dev_loss(model: Any, loader: DataLoader) -> float:
 class Follow(TrainerCallback):
     """Shows the progress, orders batches, scores dev after each epoch, and asks for checkpoints.
 
-    losses: epoch → its loss on dev.
+    losses: epoch → its loss on dev. total: updates of the whole training.
     """
 
-    def __init__(
-        self,
-        model: Any,
-        batches: Any,
-        score: Callable[[], float],
-        options: FineTuning,
-        out: Path,
-        per_epoch: int,
-        total: int,
-    ) -> None:
-        self._model, self._batches, self._score, self._options, self._out = model, batches, score, options, out
-        self._per_epoch, self._total = per_epoch, total
+    def __init__(self, model: Any, train: DataLoader, dev: DataLoader, options: FineTuning, out: Path) -> None:
+        self._model, self._train, self._dev, self._options, self._out = model, train, dev, options, out
+        self._per_epoch = math.ceil(len(train) / options.accumulate)
+        epochs = options.epochs * self._per_epoch
+        self.total = min(epochs, options.updates or epochs)
         self.losses = read_losses(out)
         self._loss, self._tokens = 0.0, 0
         self._saved = time.monotonic()
@@ -191,11 +174,11 @@ class Follow(TrainerCallback):
     def on_train_begin(self, args: Any, state: Any, control: Any, **_: Any) -> None:
         hidden = not state.is_world_process_zero
         self._bar = tqdm(
-            desc=self._out.name, unit="update", total=self._total, initial=state.global_step, disable=hidden
+            desc=self._out.name, unit="update", total=self.total, initial=state.global_step, disable=hidden
         )
 
     def on_epoch_begin(self, args: Any, state: Any, control: Any, **_: Any) -> None:
-        self._batches.set_epoch(state.global_step // self._per_epoch)
+        self._train.batch_sampler.set_epoch(state.global_step // self._per_epoch)
         self._loss, self._tokens = 0.0, 0
 
     def on_step_end(self, args: Any, state: Any, control: Any, **_: Any) -> None:
@@ -210,7 +193,8 @@ class Follow(TrainerCallback):
         if not state.is_world_process_zero:
             return
         epoch = math.ceil(state.global_step / self._per_epoch)
-        self.losses = {n: loss for n, loss in self.losses.items() if n < epoch} | {epoch: self._score()}
+        found = dev_loss(self._model, self._dev)
+        self.losses = {n: loss for n, loss in self.losses.items() if n < epoch} | {epoch: found}
         if not math.isfinite(self.losses[epoch]):
             raise SimulstError(
                 f"{self._out}: the loss on dev is no number any more; begin again with a lower learning_rate."

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import shutil
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -465,11 +466,12 @@ def test_the_share_of_ctc_holds_without_transcripts(corpus: Path, begin: Callabl
     batch = Collator(architecture)(examples_of(architecture, parts, read_parts(parts), 30.0)[:2])
     config = corpus.with_name("config.yaml")
     config.write_text(yaml.safe_dump(SMALL))
-    arguments = _arguments(read_options(config)[0], corpus.with_name("out"), 1)
+    options, _ = read_options(config)
+    arguments = _arguments(options, corpus.with_name("out"), 1)
     loader: Any = DataLoader([0])
     losses = [
         float(
-            Trainer(architecture.model, arguments, loader, lambda *_: None, 0.0, weight, [])
+            Trainer(architecture.model, arguments, loader, replace(options, ctc_weight=weight), lambda *_: None, [])
             .compute_loss(architecture.model, dict(batch))
             .detach()
         )
