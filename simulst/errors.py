@@ -1,7 +1,9 @@
-"""The one exception that users see. Its message is a sentence that says what is wrong and how to fix it."""
+"""The one exception that users see, and warnings. A message is a sentence: what is wrong, and how to fix it."""
 
 from __future__ import annotations
 
+import functools
+import logging
 import sysconfig
 import traceback
 from pathlib import Path
@@ -12,6 +14,12 @@ _PACKAGES = {"espnet2": "espnet", "omnisteval": "OmniSTEval", "dask_jobqueue": "
 
 class SimulstError(Exception):
     """The input is wrong. The command line prints the message and exits with status 1."""
+
+
+@functools.cache
+def warn_once(sentence: str) -> None:
+    """Warn of something, once in a process."""
+    logging.getLogger("simulst").warning("%s", sentence)
 
 
 def first_line(error: BaseException) -> str:

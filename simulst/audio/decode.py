@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import logging
 from dataclasses import dataclass, field
-from functools import cache, lru_cache
+from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
 
-from simulst.errors import SimulstError
+from simulst.errors import SimulstError, warn_once
 
 if TYPE_CHECKING:
     import av
@@ -21,8 +20,6 @@ LONGEST_GAP = 3600.0
 """Seconds. If the container does not say how long it is, a clock that jumps further is wrong."""
 MOST_PADDING = 0.2
 """Seconds by which containers round their length up."""
-
-logger = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
@@ -121,12 +118,6 @@ class _Track:
             first, length = self.gaps[0]
             more = f", and {len(self.gaps) - 1} more pauses" if len(self.gaps) > 1 else ""
             warn_once(f"{path}: its sound pauses for {length:.2f} s at {first:.2f} s{more}; they are read as silence.")
-
-
-@cache
-def warn_once(message: str) -> None:
-    """Warn once."""
-    logger.warning("%s", message)
 
 
 def _track(container: av.container.InputContainer, stream: av.audio.stream.AudioStream) -> _Track:

@@ -18,9 +18,9 @@ import numpy as np
 import soundfile
 import soxr
 
-from simulst.audio.decode import Part, decode, truncated, warn_once
+from simulst.audio.decode import Part, decode, truncated
 from simulst.audio.units import SAMPLE_RATE
-from simulst.errors import SimulstError
+from simulst.errors import SimulstError, warn_once
 from simulst.files.folder import unwritable
 
 RATES = (1000, 1_000_000)  # Hz; a header with another rate is damaged

@@ -6,20 +6,16 @@ my_module:TER` computes it; scores.json then describes it, so that whatever show
 
 from __future__ import annotations
 
-import functools
-import logging
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from typing import Any, Literal, get_args
 
-from simulst.errors import SimulstError
+from simulst.errors import SimulstError, warn_once
 from simulst.files.code import files_of_modules
 from simulst.files.folder import digest_of_files
 from simulst.find import find, modules_of
 from simulst.options import read_fields
-
-logger = logging.getLogger(__name__)
 
 Kind = Literal["quality", "lag", "other"]
 Better = Literal["higher", "lower", "neither"]
@@ -185,18 +181,13 @@ def metrics_in(scores: Iterable[Mapping[str, Any]]) -> dict[str, Metric]:
         for key, described in (one.get(OWN) or {}).items():
             if key not in known:
                 if isinstance(described, dict) and not is_of_its_code(described):
-                    _warn_once(
+                    warn_once(
                         f"{described.get('path')} has changed since it gave scores of {key}; score the runs again."
                     )
                 found = read_fields(_Described, described, f"scores.json: the metric {key}", "score the run again")
                 known[key] = Metric(key, **vars(found))
     kinds = get_args(Kind)
     return dict(sorted(known.items(), key=lambda item: kinds.index(item[1].kind)))
-
-
-@functools.cache
-def _warn_once(sentence: str) -> None:
-    logger.warning("%s", sentence)
 
 
 @dataclass(frozen=True)

@@ -12,7 +12,6 @@ import contextlib
 import functools
 import importlib
 import inspect
-import logging
 import pkgutil
 import sys
 from collections.abc import Iterable, Mapping
@@ -21,7 +20,7 @@ from typing import Any
 
 import yaml
 
-from simulst.errors import SimulstError, not_installed, reason_of
+from simulst.errors import SimulstError, not_installed, reason_of, warn_once
 from simulst.files.code import files_of_modules
 from simulst.files.folder import digest_of_files, sha256_of
 from simulst.files.lock import digest
@@ -33,8 +32,6 @@ from simulst.models.base import Family, cannot_tell
 from simulst.options import build_options
 from simulst.options import option_names as names_of
 from simulst.session import Model
-
-logger = logging.getLogger(__name__)
 
 
 def load_model(path: str | Path, cores: int = 0, /, **options: Any) -> Model:
@@ -211,13 +208,8 @@ def _recognises(name: str, family: Family, place: Path) -> bool:
         if name in _built_in():
             raise
         package = getattr(offered("family")[name][0].dist, "name", "a package")
-        _warn_once(f"the family '{name}' of {package} fails for {place} ({reason_of(error)}); update or uninstall it.")
+        warn_once(f"the family '{name}' of {package} fails for {place} ({reason_of(error)}); update or uninstall it.")
         return False
-
-
-@functools.cache
-def _warn_once(sentence: str) -> None:
-    logger.warning("%s", sentence)
 
 
 def _lacking(known: Iterable[str]) -> str:

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import difflib
-import functools
-import logging
 import os
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -13,7 +11,7 @@ from typing import Annotated, Any
 from pydantic import Field, JsonValue
 
 from simulst.calls import Turns
-from simulst.errors import SimulstError
+from simulst.errors import SimulstError, warn_once
 from simulst.models.cascade.ask import Refused, ask_server, is_address, shortened
 from simulst.models.cascade.chat import ChatOptions
 from simulst.models.cascade.translators import Opener, Past, PlainTranslation
@@ -24,8 +22,6 @@ MOST_CHARACTERS = 64  # of a token; more are an error of the server
 LENGTHS = ("max_tokens", "max_completion_tokens")  # fields by which a request bounds its answer
 BEGUN = {"continue_final_message", "add_generation_prompt"}  # fields that not all servers know
 CLOSING = frozenset(",.;:!?…%)]}»”’'-")  # no space stands before them
-
-logger = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
@@ -98,7 +94,11 @@ class ServerTranslation(PlainTranslation):
         answer = self._answer({name: value for name, value in body.items() if value is not None})
         text, follows = after(begin, answer, server.strips_spaces, self._unit)
         if not follows:
-            warn_of_whole_answers(server.url)
+            warn_once(
+                f"{server.url}: the server does not go on with an answer that is begun, but translates anew; what "
+                "follows the committed text in it is taken. A server that knows continue_final_message, such as vLLM, "
+                "does better."
+            )
         return text, follows
 
     def _answer(self, body: dict[str, Any]) -> str:
@@ -134,7 +134,7 @@ class ServerTranslation(PlainTranslation):
                 "server."
             )
         if cut:
-            warn_of_cut_answers(server.url, most)
+            warn_once(f"{server.url}: an answer was cut after {most} tokens; give it a larger 'max_tokens'.")
         text = text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
         _, thought, rest = text.rpartition("</think>")
         return rest.lstrip("\r\n") if thought else text
@@ -182,22 +182,6 @@ def _begins_alike(begin: str, whole: str, unit: str) -> bool:
     matcher = difflib.SequenceMatcher(None, committed, written[: len(committed) + 2], autojunk=False)
     same = sum(block.size for block in matcher.get_matching_blocks())
     return same >= max(2, len(committed) / 2)
-
-
-@functools.cache
-def warn_of_whole_answers(url: str) -> None:
-    """Warn once per server."""
-    logger.warning(
-        "%s: the server does not go on with an answer that is begun, but translates anew; what follows the committed "
-        "text in it is taken. A server that knows continue_final_message, such as vLLM, does better.",
-        url,
-    )
-
-
-@functools.cache
-def warn_of_cut_answers(url: str, most: int) -> None:
-    """Warn once per server."""
-    logger.warning("%s: an answer was cut after %d tokens; give it a larger 'max_tokens'.", url, most)
 
 
 def _text(content: Any) -> Any:

@@ -2,22 +2,18 @@
 
 from __future__ import annotations
 
-import functools
 import itertools
-import logging
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from simulst.background import Background
-from simulst.errors import SimulstError
+from simulst.errors import SimulstError, warn_once
 from simulst.hypotheses import Tokens
 from simulst.languages import code_of
 
 ENGLISH_VOCABULARY = 51864  # tokens of Whisper's models for English alone; the others have more
 PREVIOUS_TOKENS = 64  # of text before the window that are shown to the decoder
 PROMPT_TOKENS = 223  # of all that stands before a text: half of the decoder's positions, without <|startofprev|>
-
-logger = logging.getLogger(__name__)
 
 
 class Languages:
@@ -72,7 +68,9 @@ def known_tokens(path: Path, background: Background, spell: Callable[[str], Toke
     sizes = itertools.accumulate(len(spell(f"{term},")) for term in terms)
     kept = terms[: sum(size <= most for size in sizes)]
     if len(kept) < len(terms):
-        warn_of_terms(path, len(terms), len(kept))
+        warn_once(
+            f"{path}: the prompt has room for {len(kept)} of {len(terms)} terms; give the most important ones first."
+        )
     found = spell(f"{', '.join(kept)}.")[:most] if kept else ()
     text = spell(background.target_text) if background.target_text else ()
     return found + text[len(text) - min(len(text), most - len(found)) :]
@@ -82,12 +80,6 @@ def previous_tokens(known: Tokens, before: Tokens, room: int) -> Tokens:
     """What a prompt shows before the text: what is known, and the end of the text before. room: for so many tokens."""
     known = known[: max(0, room)]
     return known + before[len(before) - min(len(before), max(0, room - len(known))) :]
-
-
-@functools.cache
-def warn_of_terms(path: Path, terms: int, kept: int) -> None:
-    """Warn, once, of terms that have no room."""
-    logger.warning("%s: the prompt has room for %d of %d terms; give the most important ones first.", path, kept, terms)
 
 
 def check_english(path: Path, source: str, target: str) -> None:
