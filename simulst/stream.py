@@ -11,9 +11,7 @@ Words leave the loop once they are whole; what has left it never changes.
 from __future__ import annotations
 
 import bisect
-import functools
 import itertools
-import logging
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
@@ -26,7 +24,7 @@ import numpy as np
 from simulst.background import Background
 from simulst.calls import Steps, run_alone, steps_of
 from simulst.config import Decoding
-from simulst.errors import SimulstError, sentence_of
+from simulst.errors import SimulstError, sentence_of, warn_once
 from simulst.hypotheses import Beam, Tokens, without_end
 from simulst.meter import Meter
 from simulst.needs import Need
@@ -36,8 +34,6 @@ from simulst.policy.stop import Watched
 from simulst.search import SearchOptions
 from simulst.session import Session, Window, find
 from simulst.words import CUT, Words
-
-logger = logging.getLogger(__name__)
 
 ROUNDING = 1e-6  # samples; converting ms to samples may be off by so much
 LEAST_MS = 100.0  # of audio; a model that heard less would invent its text
@@ -353,7 +349,10 @@ class Stream(OpenStream):
         traits = self.session.traits
         any_length = traits.any_length or Need.LEAVING in self.decoding.segment.needs
         if self.pace is None and not any_length and self.session.length > LONG_SECONDS * traits.sample_rate:
-            _warn_of_long_utterance()
+            warn_once(
+                f"more than {LONG_SECONDS / 60:.0f} minutes of audio are decoded as one sentence; add 'segment: "
+                "{type: pause, seconds: 0.5}' to the decoding configuration."
+            )
         if Need.AUDIO in self.decoding.read.needs and not final:
             yield from steps_of(self._reading.hear(samples))
         if Need.AUDIO in self.decoding.stop.needs:
@@ -489,16 +488,6 @@ class Stream(OpenStream):
     def _limit(self) -> float:
         """The length (samples) at which the window is due; infinite without a window."""
         return self._window.limit() if self._window else math.inf
-
-
-@functools.cache
-def _warn_of_long_utterance() -> None:
-    """Warn, once, of a recording that is not cut at its pauses."""
-    logger.warning(
-        "more than %.0f minutes of audio are decoded as one sentence; add 'segment: {type: pause, seconds: 0.5}' to "
-        "the decoding configuration.",
-        LONG_SECONDS / 60,
-    )
 
 
 def check_samples(samples: np.ndarray) -> np.ndarray:

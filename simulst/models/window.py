@@ -6,7 +6,6 @@ model says when each token was spoken.
 
 from __future__ import annotations
 
-import functools
 import logging
 from abc import abstractmethod
 from collections.abc import Hashable, Sequence
@@ -15,6 +14,7 @@ from pathlib import Path
 import numpy as np
 
 from simulst.audio.units import SAMPLE_RATE
+from simulst.errors import warn_once
 from simulst.hypotheses import Tokens
 from simulst.languages import unit_of
 from simulst.opening import Opening
@@ -29,14 +29,10 @@ SHORTER = "cut the stream at its pauses ('segment'), or give the model a shorter
 logger = logging.getLogger(__name__)
 
 
-@functools.cache
 def warn_of_full_context(path: Path, positions: int, remedy: str = SHORTER) -> None:
-    """Warn that a step could add nothing. The warning comes once per model, not at each step."""
-    logger.warning(
-        "%s: the text so far fills the %d positions of the decoder, so a step added nothing; %s.",
-        path,
-        positions,
-        remedy,
+    """Warn, once, that a step could add nothing."""
+    warn_once(
+        f"{path}: the text so far fills the {positions} positions of the decoder, so a step added nothing; {remedy}."
     )
 
 

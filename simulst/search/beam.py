@@ -10,7 +10,6 @@ decoder is called through steps (see calls.py). Everything else is small, and is
 from __future__ import annotations
 
 import functools
-import logging
 import math
 from collections.abc import Callable, Hashable, Iterable, Sequence
 from dataclasses import dataclass, replace
@@ -21,7 +20,7 @@ import torch
 from torch import Tensor
 
 from simulst.calls import Batchable, Steps
-from simulst.errors import SimulstError
+from simulst.errors import SimulstError, warn_once
 from simulst.hypotheses import Hypothesis, Tokens
 from simulst.kernels.compiler import build
 from simulst.needs import Need
@@ -31,8 +30,6 @@ from simulst.search import CTC_WEIGHT, JointOptions, choice
 from simulst.search.ctc import NO_NUMBERS, CTCPrefixes, CTCPrefixScorer
 from simulst.search.loops import repeating
 from simulst.search.terms import Terms
-
-logger = logging.getLogger(__name__)
 
 PRE_BEAM = 1.5  # how many candidates per hypothesis get a CTC score, in units of the beam size
 END_GAP = 10.0  # the search is over if all new endings are this much worse than the best (Watanabe et al. 2017, eq. 50)
@@ -669,21 +666,15 @@ def joint_beam_search(
             return nothing
     else:
         if not ended and stop is None:  # before the end of the audio (with STOP) this is normal
-            _warn_of_no_end()
+            warn_once(
+                "search: no hypothesis ended within max_length_ratio, so the text was cut there; the model may be "
+                "untrained, or the audio may be unlike its training data."
+            )
         ended += [replace(h, tokens=h.tokens + closing) for h in rank(running)]
     best = ranked(ended, results)
     if stop is not None and stop.end is not None and best:
         stop.ends(TokensView(best[0].tokens[len(prefix) :]))  # for whoever watches it
     return [h if per_token else replace(h, score=h.score - given) for h in best] or nothing
-
-
-@functools.cache
-def _warn_of_no_end() -> None:
-    """Warn that no hypothesis ended. The warning comes once per process, not at each step."""
-    logger.warning(
-        "search: no hypothesis ended within max_length_ratio, so the text was cut there; "
-        "the model may be untrained, or the audio may be unlike its training data."
-    )
 
 
 def is_over(best_at: dict[int, float], step: int) -> bool:

@@ -24,7 +24,7 @@ from tokenizers import Tokenizer
 from simulst.audio.mel import MelBands, mel_filters
 from simulst.calls import run_alone
 from simulst.config import Decoding
-from simulst.errors import SimulstError
+from simulst.errors import SimulstError, warn_once
 from simulst.hypotheses import Beam, Hypothesis, Tokens
 from simulst.meter import Memo, Meter
 from simulst.models import check_languages
@@ -33,8 +33,7 @@ from simulst.models.whisper.features import log_mel
 from simulst.models.whisper.model import Whisper
 from simulst.models.whisper.network import Align, Aligned, Encode, Generate, Tell, WhisperOptions
 from simulst.models.whisper.prompts import PREVIOUS_TOKENS
-from simulst.models.whisper.session import WhisperSession, warn_of_language
-from simulst.models.window import warn_of_full_context
+from simulst.models.whisper.session import WhisperSession
 from simulst.needs import Need
 from simulst.opening import Opening
 from simulst.policy.commit import All, Commit, Hold, LocalAgreement, SharedPrefix
@@ -191,7 +190,7 @@ def test_prompts_as_long_as_the_decoder(
     endless: Whisper, previous: int, left: int, caplog: pytest.LogCaptureFixture
 ) -> None:
     """As many tokens as positions are left, and not one more; all of them can be aligned. Earlier text makes room."""
-    warn_of_full_context.cache_clear()
+    warn_once.cache_clear()
     length = POSITIONS - 4 - left
     encoded = endless.encode(sounds(3))
     tokens = (
@@ -403,7 +402,7 @@ def test_speech_in_another_language_is_told(
         return {"es": 0.9, "en": 0.01, "fr": 0.004}
 
     monkeypatch.setattr(Tell, "answer", languages)
-    monkeypatch.setattr("simulst.models.whisper.session.warn_of_language", warn_of_language.__wrapped__)
+    monkeypatch.setattr("simulst.models.whisper.session.warn_once", warn_once.__wrapped__)
     monkeypatch.setattr(whisper, "_start_tokens", lambda source, target: START)
     memo = Memo()
     for _ in range(2):
@@ -422,7 +421,7 @@ def test_a_language_that_may_be_is_not_doubted(
     whisper: Whisper, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture, p: float, told: bool
 ) -> None:
     monkeypatch.setattr(Tell, "answer", lambda call: {"ja": 0.8, "es": p})
-    monkeypatch.setattr("simulst.models.whisper.session.warn_of_language", warn_of_language.__wrapped__)
+    monkeypatch.setattr("simulst.models.whisper.session.warn_once", warn_once.__wrapped__)
     open_stream(whisper, Decoding(Chunk(1000), All()), "es", "en").push(noise(3), finished=True)
     assert any("sounds like 'ja'" in message for message in caplog.messages) is told
 

@@ -17,8 +17,8 @@ import soundfile
 from fake import RATE, Loudness
 from run_commands import COUNT, MODEL, command, simulst
 
-from simulst import stream
 from simulst.commands import translate
+from simulst.errors import warn_once
 from simulst.log import read_log
 
 
@@ -107,7 +107,7 @@ def test_translate_a_stream_of_any_length(
 ) -> None:
     """Without --decoding it is cut at pauses; a configuration that takes minutes as one sentence is told of."""
     monkeypatch.setattr("simulst.streams.pauses.start_of_stream", Loudness)
-    stream._warn_of_long_utterance.cache_clear()
+    warn_once.cache_clear()
     speech, quiet = np.full(3 * RATE, 0.5, np.float32), np.zeros(61 * RATE, np.float32)
     soundfile.write(data / "talk.wav", np.concatenate([speech, quiet] * 2), RATE)
     args = [data / "talk.wav", "--model", MODEL, "--source-lang", "es", "--target-lang", "en"]

@@ -10,12 +10,12 @@ from hypothesis import strategies as st
 from tiny_search import EOS, SIZE, Tiny
 
 from simulst.calls import run_alone
-from simulst.errors import SimulstError
+from simulst.errors import SimulstError, warn_once
 from simulst.hypotheses import Hypothesis, Tokens
 from simulst.models.espnet.network.decoder import CachedDecoder
 from simulst.policy.context import WaitToken
 from simulst.policy.stop import EndOfSentence, MaxTokens, Token
-from simulst.search import JointBeamSearch, beam
+from simulst.search import JointBeamSearch
 from simulst.search.beam import JointSearch, Running, joint_beam_search, ranked, texts
 
 torch.set_num_threads(1)  # on so little, threads only wait for each other
@@ -243,10 +243,10 @@ def test_hypotheses_that_never_end_are_cut_and_told(caplog: pytest.LogCaptureFix
     def told() -> list[str]:
         return [record.getMessage() for record in caplog.records if record.name.startswith("simulst")]
 
-    beam._warn_of_no_end.cache_clear()
+    warn_once.cache_clear()
     assert length(-50.0) == length(-50.0) == 7
     [said] = told()
     assert said.startswith("search: no hypothesis ended within max_length_ratio")
-    beam._warn_of_no_end.cache_clear()
+    warn_once.cache_clear()
     assert length(50.0) == 0
     assert len(told()) == 1

@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-import functools
-import logging
 from collections.abc import Hashable, Iterator
 from dataclasses import replace
-from pathlib import Path
 
 import numpy as np
 from torch import Tensor
 
 from simulst.background import Background
 from simulst.calls import Batched, Steps
+from simulst.errors import warn_once
 from simulst.hypotheses import Found, Tokens
 from simulst.models.espnet.encoding import BlockwiseEncoding, Encoded, open_encoding
 from simulst.models.espnet.network.decoder import CachedDecoder
@@ -30,20 +28,6 @@ from simulst.search.terms import Terms, terms_of
 from simulst.session import Session, Traits, share_search
 
 LONG_SECONDS = 60  # of audio; a corpus's utterances are shorter
-
-logger = logging.getLogger(__name__)
-
-
-@functools.cache
-def warn_of_long_streams(path: Path, blockwise: bool) -> None:
-    """Warn, once per model, that it has no window."""
-    logger.warning(
-        "%s: the audio is longer than %d s, and the model looks back on all of it, so each step takes longer "
-        "than the one before; cut the stream at its pauses ('segment')%s.",
-        path,
-        LONG_SECONDS,
-        ", or give the model a window (--model-option window=30)" if blockwise else "",
-    )
 
 
 class ESPnetSession(Session):
@@ -114,7 +98,12 @@ class ESPnetSession(Session):
 
     def search(self, committed: Tokens, options: SearchOptions, stop: Stopping | None) -> Steps[Found]:
         if not self._model.window_frames and self.length > LONG_SECONDS * self.traits.sample_rate:
-            warn_of_long_streams(self._model.path, self._model.blockwise is not None)
+            blockwise = self._model.blockwise is not None
+            window = ", or give the model a window (--model-option window=30)" if blockwise else ""
+            warn_once(
+                f"{self._model.path}: the audio is longer than {LONG_SECONDS} s, and the model looks back on all of "
+                f"it, so each step takes longer than the one before; cut the stream at its pauses ('segment'){window}."
+            )
         yield from self._encoding.encode()  # also before a search that is shared: each stream pays for its own encoding
         self._draft = draft_after(committed, options, self._last)
         key = self._window_key and (self._window_key, self._draft)

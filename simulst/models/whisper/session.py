@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-import functools
-import logging
 import math
 from collections.abc import Hashable
-from pathlib import Path
 from typing import Any
 
 from simulst.audio.units import FRAME, SAMPLE_RATE
 from simulst.background import Background
 from simulst.calls import Steps, ask, run_alone
+from simulst.errors import warn_once
 from simulst.hypotheses import Beam, Found, Hypothesis, Tokens
 from simulst.languages import code_of
 from simulst.models.whisper.network import (
@@ -33,8 +31,6 @@ from simulst.policy.stop import Stopping, end_of
 from simulst.search import BeamSearch, SearchOptions
 from simulst.search.loops import without_loops
 from simulst.session import Traits, share_search
-
-logger = logging.getLogger(__name__)
 
 LEAST_TOKENS = 4  # of a text whose language is told
 TRANSLATED = 0.2  # log p per token by which a translation is more probable under its own prompt than under the other
@@ -117,7 +113,10 @@ class WhisperSession(WindowedSession):
         heard = max(found, key=found.__getitem__, default="")
         if found and found[heard] > MORE_PROBABLE * found.get(code_of(source), 1.0):
             self.meter.sounds_like = heard
-            warn_of_language(self._model.path, source, heard)
+            warn_once(
+                f"{self._model.path}: a recording sounds like '{heard}', not '{source}'; check the source language "
+                "(--source-lang)."
+            )
 
     def _stopped_at(self, stop: Stopping | None, beam: Beam, given: int) -> Steps[int | None]:
         """Of how many tokens the best hypothesis is where STOP ends its search; None where it does not.
@@ -216,11 +215,3 @@ class WhisperSession(WindowedSession):
 
     def _begins_word(self, tokens: Tokens, place: int) -> bool:
         return self._model.begins_word(tokens[place])
-
-
-@functools.cache
-def warn_of_language(path: Path, source: str, heard: str) -> None:
-    """Warn, once for each pair, of speech in another language than was said."""
-    logger.warning(
-        "%s: a recording sounds like '%s', not '%s'; check the source language (--source-lang).", path, heard, source
-    )

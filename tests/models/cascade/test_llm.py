@@ -12,12 +12,11 @@ import transformers
 
 from simulst.background import Background
 from simulst.config import parse_decoding
-from simulst.errors import SimulstError
+from simulst.errors import SimulstError, warn_once
 from simulst.models import load_model
 from simulst.models.cascade.llm import LLM
 from simulst.models.huggingface.attention import STEPPED
 from simulst.models.huggingface.causal import _is_batched
-from simulst.models.window import warn_of_full_context
 from simulst.opening import Opening
 from simulst.search import JointBeamSearch
 from simulst.streams import open_stream
@@ -108,7 +107,7 @@ def test_a_template_without_the_systems_role(tmp_path: Path) -> None:
 
 
 def test_a_translation_that_fills_the_context(chats: dict[str, Path], caplog: pytest.LogCaptureFixture) -> None:
-    warn_of_full_context.cache_clear()
+    warn_once.cache_clear()
     ours = translation(chats["llama"])
     room = 256 - len(ours._loaded.prompt(ours._options.messages("en", "de", SAY, ())))
     prefix = (5, 6) * room

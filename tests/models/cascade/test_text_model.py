@@ -16,11 +16,10 @@ import torch
 import transformers
 
 from simulst.config import parse_decoding
-from simulst.errors import SimulstError
+from simulst.errors import SimulstError, warn_once
 from simulst.models import digest_of_weights, load_model
 from simulst.models.cascade.huggingface import HuggingFaceText
 from simulst.models.huggingface.architectures import Architecture
-from simulst.models.window import warn_of_full_context
 from simulst.opening import Opening
 from simulst.policy.stop import AlignAtt
 from simulst.search import JointBeamSearch
@@ -149,7 +148,7 @@ def test_a_text_that_is_too_long(folders: dict[str, Path], tmp_path: Path) -> No
 
 
 def test_a_translation_that_fills_the_positions(folders: dict[str, Path], caplog: pytest.LogCaptureFixture) -> None:
-    warn_of_full_context.cache_clear()
+    warn_once.cache_clear()
     ours, prefix = translation(folders["marian"], "marian"), (10, 11) * 40
     for size in (78, 79, 80):
         found = speaker.searched(ours, SENTENCE * 3, prefix[:size], GREEDY, None)

@@ -13,6 +13,7 @@ import torch
 
 from simulst.calls import Steps, run_alone
 from simulst.config import Decoding
+from simulst.errors import warn_once
 from simulst.hypotheses import Found, Hypothesis, Tokens
 from simulst.meter import Memo, Meter
 from simulst.models.espnet import session as module
@@ -213,6 +214,6 @@ def test_no_more_tokens_leave_than_were_committed(committed: Tokens) -> None:
 def test_a_long_stream_without_a_window(
     window: float, seconds: float, warnings: int, caplog: pytest.LogCaptureFixture
 ) -> None:
-    module.warn_of_long_streams.cache_clear()
+    warn_once.cache_clear()
     decode(window, Chunk(1000), All(), seconds)
     assert caplog.text.count("cut the stream at its pauses ('segment'), or give the model a window") == warnings

@@ -21,7 +21,7 @@ from tiny_huggingface import KINDS, PAIRS, noise
 from simulst import meter
 from simulst.calls import run_alone
 from simulst.config import parse_decoding
-from simulst.errors import SimulstError
+from simulst.errors import SimulstError, warn_once
 from simulst.hypotheses import Tokens
 from simulst.meter import Memo, Meter
 from simulst.models import load_model
@@ -29,7 +29,6 @@ from simulst.models.huggingface import decoder
 from simulst.models.huggingface import model as module
 from simulst.models.huggingface.architectures import Architecture, Canary, Seamless, Whisper
 from simulst.models.huggingface.model import Encode, HuggingFace, HuggingFaceSession
-from simulst.models.window import warn_of_full_context
 from simulst.needs import Need
 from simulst.opening import Opening
 from simulst.policy.context import Look
@@ -454,7 +453,7 @@ def test_ibwbs_keeps_the_scores_of_what_stays_in_the_window(model: HuggingFace) 
 def test_a_full_context_adds_nothing_and_is_told_once(
     model: HuggingFace, options: Any, caplog: pytest.LogCaptureFixture
 ) -> None:
-    warn_of_full_context.cache_clear()
+    warn_once.cache_clear()
     session = model.session(Opening(*pair_of(model)))
     session.extend(noise(1.2))
     room = model.architecture.positions - len(session._prompt())
