@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Annotated
 
 from pydantic import Field
@@ -75,7 +75,7 @@ class Pause(Segmentation):
     restart: see Segmentation.
     """
 
-    seconds: Positive
+    seconds: Positive = field()  # it must be given, though `Segmentation` has a value
     longest: Annotated[float, Field(gt=0)] = LONGEST_SECONDS
     history: History = History()
     restart: bool = True
