@@ -133,27 +133,25 @@ class TokensView(View):
     """The beginning of a hypothesis that a search has ended.
 
     left: for each new token of the whole hypothesis, the encoder frames after the one at which it begins; only a
-    session that gives `Need.ATTENTION` is asked.
-    ends: the same for their end times; only a session that gives `Need.END_TIMES` is asked.
-    chances: for each new token what `View.chances` says; only a session that gives `Need.CONTRAST` is asked.
+    session that gives `Need.ATTENTION` has them.
+    ends: the same for their end times, of `Need.END_TIMES`.
+    chances: for each new token what `View.chances` says, of `Need.CONTRAST`.
     """
 
     def __init__(
         self,
         tokens: Tokens,
-        left: Callable[[], Sequence[float]] | None = None,
-        ends: Callable[[], Sequence[float]] | None = None,
-        chances: Callable[[], Sequence[tuple[float, float]]] | None = None,
+        left: Sequence[float] | None = None,
+        ends: Sequence[float] | None = None,
+        chances: Sequence[tuple[float, float]] | None = None,
     ) -> None:
         self.tokens, self._left, self._ends, self._chances = tokens, left, ends, chances
 
     def frames_left(self, look: Look = PLAIN) -> float:
-        if self._left is None:
-            return super().frames_left(look)
-        return self._left()[len(self.tokens)]
+        return super().frames_left(look) if self._left is None else self._left[len(self.tokens)]
 
     def chances(self) -> tuple[float, float]:
-        return super().chances() if self._chances is None else self._chances()[len(self.tokens)]
+        return super().chances() if self._chances is None else self._chances[len(self.tokens)]
 
     def end_times(self) -> Sequence[float]:
-        return super().end_times() if self._ends is None else self._ends()[: len(self.tokens)]
+        return super().end_times() if self._ends is None else self._ends[: len(self.tokens)]

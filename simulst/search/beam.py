@@ -286,6 +286,7 @@ class Chosen:
     ends: np.ndarray
 
 
+@dataclass(eq=False)
 class JointSearch:
     """The search of one utterance: its encoder frames so far, and the single step of a beam search.
 
@@ -309,35 +310,29 @@ class JointSearch:
     end_times: the end time of each token of a hypothesis, in seconds of source; None: the model does not know.
     """
 
-    def __init__(
-        self,
-        decoder: Decoder,
-        options: JointOptions,
-        sos: int,
-        eos: int,
-        with_ctc: bool = False,
-        terms: Terms | None = None,
-        alignment_heads: HeadPairs = (),
-        end_times: Callable[[Tokens], Sequence[float]] | None = None,
-        shown: HeadPairs | None = None,
-        words: Sequence[int] = (),
-        wait: int | None = None,
-        spoken: Callable[[Tokens], Tokens] = lambda tokens: tokens,
-        foresees: Callable[[Tensor], float] | None = None,
-    ) -> None:
-        self.decoder, self.options, self.terms = decoder, options, terms
-        self.alignment_heads, self.end_times = alignment_heads, end_times
-        self.shown, self.words, self.wait, self._spoken = shown, words, wait, spoken
-        self.foresees = foresees
-        self.ctc_weight = CTC_WEIGHT if options.ctc_weight is None else options.ctc_weight
-        self.length_bonus = options.length_bonus or 0.0
-        self.sos, self.eos = sos, eos
-        self.memory = decoder.memory()
+    decoder: Decoder
+    options: JointOptions
+    sos: int
+    eos: int
+    with_ctc: bool = False
+    terms: Terms | None = None
+    alignment_heads: HeadPairs = ()
+    end_times: Callable[[Tokens], Sequence[float]] | None = None
+    shown: HeadPairs | None = None
+    words: Sequence[int] = ()
+    wait: int | None = None
+    spoken: Callable[[Tokens], Tokens] = lambda tokens: tokens
+    foresees: Callable[[Tensor], float] | None = None
+
+    def __post_init__(self) -> None:
+        self.ctc_weight = CTC_WEIGHT if self.options.ctc_weight is None else self.options.ctc_weight
+        self.length_bonus = self.options.length_bonus or 0.0
+        self.memory = self.decoder.memory()
         self.ctc: CTCPrefixScorer | None = None
         self._device = torch.device("cpu")
         self._forced: CTCPrefixes | None = None  # the prefix of the last `start`
         self._draft: Tokens | Scored = ()  # of the same
-        self.with_ctc = with_ctc or self.ctc_weight > 0
+        self.with_ctc = self.with_ctc or self.ctc_weight > 0
 
     def append(self, frames: Tensor, log_probs: Tensor | None = None) -> None:
         """Add encoder frames (t, width) and their CTC log posteriors (t, V). None if the CTC layer is not used."""
@@ -373,7 +368,7 @@ class JointSearch:
         if attention is None:
             attention = np.zeros(len(prefix) + 1)
         self._draft = draft
-        prefixes = self._forced = self.ctc.force(self._spoken(prefix), self._forced) if self.ctc else None
+        prefixes = self._forced = self.ctc.force(self.spoken(prefix), self._forced) if self.ctc else None
         running = Running(tokens, attention[None], self.decoder.start(), prefixes, np.zeros(1), starts=True)
         return replace(running, scores=self._scores(running))
 

@@ -126,7 +126,7 @@ def test_where_stop_would_have_ended_a_search() -> None:
     assert [end_of(open_stop(MaxTokens(n)), text) for n in (1, 3, 4, 5)] == [1, 3, 4, None]
     left = (9.0, 7.0, 2.0, 8.0, 1.0)  # of each token, and of <eos>
     stops = [AlignAtt(1), AlignAtt(2), AlignAtt(3), AlignAtt(8)]
-    found = [end_of(open_stop(stop), text, lambda tokens: TokensView(tokens, lambda: left)) for stop in stops]
+    found = [end_of(open_stop(stop), text, lambda tokens: TokensView(tokens, left)) for stop in stops]
     assert found == [None, 4, 2, 1]
     for asked, kept in ((0, 0), (1, 0), (3, 2), (4, 3)):
         stop = Asks(lambda view: len(view.tokens) == asked, discard=1)  # noqa: B023
@@ -166,10 +166,10 @@ def test_contrast_by_its_definition() -> None:
     chances = (1.0, 0.6, 0.4, 0.01)
     for left, now, before in itertools.product((0, 9, 10, 99, 100), chances, (*chances, 0.0)):
         logs = tuple(math.log(p) if p else -math.inf for p in (now, before))
-        view = TokensView((), lambda left=left: [left], chances=lambda logs=logs: [logs])
+        view = TokensView((), [left], chances=[logs])
         ratio = max(now / before, before / now) if before else 1.0
         goes_out = left >= 100 or (left >= 10 and (now >= 0.5 or ratio >= math.e))
         assert stop.ends(view) == (not goes_out), (left, now, before)
-    assert not stop.ends(TokensView((), lambda: [math.inf], chances=lambda: []))  # the end of the text
+    assert not stop.ends(TokensView((), [math.inf], chances=[]))  # the end of the text
     with pytest.raises(SimulstError, match="stop: least is 9 and most 8"):
         Contrast(0.5, 1, 9, 8)

@@ -133,11 +133,8 @@ class WhisperSession(WindowedSession):
         left = [*(last - begin for begin in begins[given:] if best[given:]), math.inf]
         ends = [offset + begin * STATE_SECONDS for begin in begins[given + 1 :]]
         chances = (yield from self._contrasted(best))[given:] if best[given:] and Need.CONTRAST in needs else []
-        shown = (
-            (lambda: left) if Need.ATTENTION in needs else None,
-            (lambda: ends) if Need.END_TIMES in needs else None,
-            (lambda: chances) if Need.CONTRAST in needs else None,
-        )
+        lists = {Need.ATTENTION: left, Need.END_TIMES: ends, Need.CONTRAST: chances}
+        shown: list[Any] = [found if need in needs else None for need, found in lists.items()]
         kept = end_of(stop, best[given:], lambda tokens: TokensView(tokens, *shown))
         return None if kept is None else given + kept
 
