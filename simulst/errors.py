@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import functools
 import logging
+import sys
 import sysconfig
 import traceback
 from pathlib import Path
+from types import TracebackType
 
 _NOT_BROUGHT = tuple({str(Path(__file__).parent), *(sysconfig.get_path(name) for name in ("stdlib", "purelib"))})
 _PACKAGES = {"espnet2": "espnet", "omnisteval": "OmniSTEval", "dask_jobqueue": "dask-jobqueue"}
@@ -20,6 +22,18 @@ class SimulstError(Exception):
 def warn_once(sentence: str) -> None:
     """Warn of something, once in a process."""
     logging.getLogger("simulst").warning("%s", sentence)
+
+
+def one_sentence(start: str = "") -> None:
+    """What is wrong ends another project's program, which runs our code, in one sentence from here on. start: of it."""
+
+    def tell(kind: type[BaseException], error: BaseException, trace: TracebackType | None) -> None:
+        if isinstance(error, SimulstError):
+            print(f"{start}error: {error}", file=sys.stderr)
+        else:
+            sys.__excepthook__(kind, error, trace)
+
+    sys.excepthook = tell
 
 
 def first_line(error: BaseException) -> str:

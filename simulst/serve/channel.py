@@ -15,9 +15,7 @@ class Mark:
     """How much of a channel somebody has been sent: the stream's number, and how many words, times and source words."""
 
     stream: int = -1
-    words: int = 0
-    spoken: int = 0
-    source: int = 0
+    counts: tuple[int, ...] = (0, 0, 0)
 
 
 @dataclass
@@ -76,16 +74,14 @@ class Channel:
 
     def since(self, mark: Mark) -> dict[str, Any]:
         """What is new since a mark, which moves on. A slow reader is sent the newest state, and no word twice."""
-        if mark.stream != self.stream:
-            mark.stream, mark.words, mark.spoken, mark.source = self.stream, 0, 0, 0
-        words, spoken, source = self.words[mark.words :], self.spoken[mark.spoken :], self.source[mark.source :]
-        mark.words, mark.spoken, mark.source = len(self.words), len(self.spoken), len(self.source)
+        counts = mark.counts if mark.stream == self.stream else (0, 0, 0)
+        mark.stream, mark.counts = self.stream, (len(self.words), len(self.spoken), len(self.source))
         return {
             "stream": self.stream,
             "languages": self.pair,
-            "words": words,
-            "spoken": spoken,
-            "source": source,
+            "words": self.words[counts[0] :],
+            "spoken": self.spoken[counts[1] :],
+            "source": self.source[counts[2] :],
             "unstable": self.unstable,
             "heard_ms": self.heard_ms,
             "computed_ms": self.computed_ms,

@@ -210,8 +210,8 @@ class Speaker:
         self._resampler: soxr.ResampleStream | None = None
         self._buffer = b""
         self._heard = 0  # samples
-        channel = self.channel
-        self._mark = Mark(channel.stream, len(channel.words), len(channel.spoken), len(channel.source))
+        self.channel.since(mark := Mark())  # what ended is not sent again
+        self._mark = mark
         self._id = self._number()
 
     # ---- text ----

@@ -60,15 +60,8 @@ class Refusal(SimulstError):
 class Full(Refusal):
     """All places are taken."""
 
-    def __init__(self, places: str) -> None:
-        super().__init__(429, f"all {places} are taken; try again later")
 
-
-class Ends(Refusal):
-    """The server ends before it has heard a file."""
-
-    def __init__(self) -> None:
-        super().__init__(503, "the server ends; send the file again.")
+ENDS = 503, "the server ends; send the file again."  # of a Refusal, if it has not heard it by then
 
 
 @dataclass
@@ -88,7 +81,8 @@ class Connections:
         """A place of a client that sends audio, or of a viewer. Raises Full."""
         most = getattr(self.limits, kind)
         if self.taken[kind] >= most:
-            raise Full(f"{most} places" if kind == "clients" else f"{most} viewers' places")
+            places = "places" if kind == "clients" else "viewers' places"
+            raise Full(429, f"all {most} {places} are taken; try again later")
         self.taken[kind] += 1
         try:
             yield
@@ -114,12 +108,12 @@ class Connections:
         await socket.close(code, reason)
 
     async def before_end(self, work: Coroutine[Any, Any, T]) -> T:
-        """What comes of the work. Raises Ends: the server ends first."""
+        """What comes of the work. Raises Refusal: the server ends first."""
         task, stopping = asyncio.create_task(work), asyncio.create_task(self.stopping.wait())
         try:
             await asyncio.wait({task, stopping}, return_when=asyncio.FIRST_COMPLETED)
             if not task.done():
-                raise Ends
+                raise Refusal(*ENDS)
             return task.result()
         finally:
             stopping.cancel()

@@ -23,7 +23,7 @@ from aiohttp.http import HttpProcessingError
 from simulst.audio.units import SAMPLE_RATE
 from simulst.errors import SimulstError
 from simulst.serve.client import Message, Service, Speaker, Word, cues_for
-from simulst.serve.connections import STALLS, Connections, Ends, Refusal, dressed, told
+from simulst.serve.connections import ENDS, STALLS, Connections, Refusal, dressed, told
 from simulst.serve.pcm import MOST, QUICK, TooMuch, decode_apart
 from simulst.serve.realtime import Realtime, pair_of
 from simulst.subtitles import as_srt, as_vtt
@@ -132,7 +132,7 @@ class OpenAI:
             with pcm.open("rb") as file:
                 while audio := file.read(2 * SAMPLE_RATE):
                     if self.connections.stopping.is_set():
-                        raise Ends
+                        raise Refusal(*ENDS)
                     await speaker.take(audio, more=True)
             await speaker.end()
         finally:

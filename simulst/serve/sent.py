@@ -82,8 +82,7 @@ def _like_floats(audio: bytes) -> bool:
     The upper half of such a float has one of few exponents, and its lower half is any number. Of integers, neighbours
     are alike.
     """
-    size = len(audio) // 4 * 4
-    pairs = np.frombuffer(audio[max(0, size - 65536) : size], dtype="<u2").reshape(-1, 2)
+    pairs = np.frombuffer(audio, dtype="<u2").reshape(-1, 2)
     pairs = pairs[pairs.any(axis=1)]
     lower, upper = (((pairs & 0x7FFF) >= 0x3580) & ((pairs & 0x7FFF) <= 0x3F80)).mean(axis=0) if len(pairs) else (0, 0)
     return bool(len(pairs) >= 100 and upper > 0.9 and lower < 0.5)

@@ -11,9 +11,7 @@ Targets counted in characters (zh, ja, ...) also need SimulEval's `--eval-latenc
 from __future__ import annotations
 
 import logging
-import sys
 from argparse import ArgumentParser, Namespace
-from types import TracebackType
 
 import numpy as np
 import soxr
@@ -25,7 +23,7 @@ from simuleval.utils import entrypoint
 
 from simulst.background import NOTHING, known_of_all
 from simulst.config import load_decoding
-from simulst.errors import SimulstError
+from simulst.errors import SimulstError, one_sentence
 from simulst.languages import unit_of
 from simulst.models import check_languages, load_model, parse_options
 from simulst.streams import open_stream, skipped_steps
@@ -71,7 +69,7 @@ class StreamAgent(SpeechToTextAgent):
     @classmethod
     def from_args(cls, args: Namespace) -> StreamAgent:
         """What SimulEval's command calls: from here on, bad input ends it in one sentence, not in a stack trace."""
-        sys.excepthook = _tell
+        one_sentence("simuleval: ")
         return cls(args)
 
     @staticmethod
@@ -138,10 +136,3 @@ class StreamAgent(SpeechToTextAgent):
         if self._resampler is None:
             self._resampler = soxr.ResampleStream(rate, self._model.sample_rate, 1, dtype="float32")
         return self._resampler.resample_chunk(samples, last=finished)
-
-
-def _tell(kind: type[BaseException], error: BaseException, trace: TracebackType | None) -> None:
-    if isinstance(error, SimulstError):
-        print(f"simuleval: error: {error}", file=sys.stderr)
-    else:
-        sys.__excepthook__(kind, error, trace)

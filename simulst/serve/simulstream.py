@@ -18,11 +18,10 @@ import functools
 import itertools
 import json
 import logging
-import sys
 import threading
 from collections.abc import Hashable, Iterator
 from dataclasses import dataclass, field
-from types import SimpleNamespace, TracebackType
+from types import SimpleNamespace
 from typing import Annotated, Any, ClassVar, Literal
 
 import numpy as np
@@ -34,7 +33,7 @@ from simulst.audio.heard import digest_of_beginning
 from simulst.audio.units import SAMPLE_RATE
 from simulst.background import ALL, NOTHING, Background, Known, known_of_all, read_known
 from simulst.config import Decoding, load_decoding, parse_decoding
-from simulst.errors import SimulstError
+from simulst.errors import SimulstError, one_sentence
 from simulst.models import check_languages, load_model
 from simulst.options import build_options
 from simulst.serve.sent import LONGEST
@@ -133,7 +132,7 @@ class StreamProcessor(SpeechProcessor):
             open_stream(model, decoding, *languages, background=known.by_name.get(ALL, NOTHING))
             patch()
             _driver()  # now, as clients are threads
-            sys.excepthook = _tell
+            one_sentence()
         except SimulstError as error:
             raise SystemExit(f"error: {error}") from None
 
@@ -308,11 +307,3 @@ def _plain(value: Any) -> Any:
     if isinstance(value, SimpleNamespace):
         return {name: _plain(part) for name, part in vars(value).items()}
     return [_plain(part) for part in value] if isinstance(value, list) else value
-
-
-def _tell(kind: type[BaseException], error: BaseException, trace: TracebackType | None) -> None:
-    """What is wrong ends simulstream's inference command in one sentence."""
-    if isinstance(error, SimulstError):
-        print(f"error: {error}", file=sys.stderr)
-    else:
-        sys.__excepthook__(kind, error, trace)
