@@ -54,7 +54,7 @@ def bench(
     from simulst.machine.processor import processor
     from simulst.models import parse_options
     from simulst.runs import Task, model_of
-    from simulst.runs.bench import Sample, bytes_of_stream, measure
+    from simulst.runs.bench import bytes_of_stream, measure, sample_of
     from simulst.runs.decode import DISTURBED
 
     task = Task(model, source_lang, target_lang, tuple(sorted(parse_options(model_options).items())), unit or "")
@@ -63,16 +63,15 @@ def bench(
     utterances = read_data_dir(data, target_lang)
     if context is not None:
         utterances = with_backgrounds(utterances, context)
-    sample = Sample.lasting(utterances, seconds)
+    sample = sample_of(utterances, seconds)
     loaded = model_of(task, jobs)
-    measure(loaded, task, sample.utterances[:1], decodings)  # what is compiled or filled once
-    cost = measure(loaded, task, sample.utterances, decodings)
-    click.echo(
-        f"{processor()}\n{len(sample.utterances)} utterances, {sample.audio:.0f} s of audio, {_named(len(decodings))}\n"
-    )
+    measure(loaded, task, sample[:1], decodings)  # what is compiled or filled once
+    cost = measure(loaded, task, sample, decodings)
+    named = "one configuration" if len(decodings) == 1 else f"{len(decodings)} configurations"
+    click.echo(f"{processor()}\n{len(sample)} utterances, {cost.audio:.0f} s of audio, {named}\n")
     _print_parts(cost, len(decodings))
     if len(decodings) == 1:
-        longest = max(sample.utterances, key=lambda utterance: utterance.seconds)
+        longest = max(sample, key=lambda utterance: utterance.seconds)
         size = bytes_of_stream(loaded, task, longest, decodings[0])
         click.echo(f"A stream that has heard {longest.seconds:.0f} s holds about {size / 1e6:.1f} MB.")
 
@@ -99,10 +98,6 @@ def _print_parts(cost: Cost, configurations: int) -> None:
         click.echo(f"\nOne process keeps up with {cost.audio / cost.seconds:.0f} such streams, one after the other.")
     else:
         click.echo(f"\nRTF is that of all {configurations} configurations together, which share work.")
-
-
-def _named(configurations: int) -> str:
-    return "one configuration" if configurations == 1 else f"{configurations} configurations"
 
 
 def _hours(seconds: float) -> str:

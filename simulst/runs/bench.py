@@ -52,19 +52,10 @@ class Cost:
         ]
 
 
-@dataclass(frozen=True)
-class Sample:
-    """The first utterances by the hashes of their names, as `simulst sweep --draw` takes them. audio: their seconds."""
-
-    utterances: Sequence[Utterance]
-    audio: float
-
-    @staticmethod
-    def lasting(utterances: Sequence[Utterance], seconds: float) -> Sample:
-        """The fewest that have so many seconds of audio; all, if all of them have less."""
-        sums = list(itertools.accumulate(one.seconds for one in by_hash(utterances)))
-        chosen = drawn(utterances, 1 + bisect.bisect_left(sums, seconds))
-        return Sample(chosen, sum(utterance.seconds for utterance in chosen))
+def sample_of(utterances: Sequence[Utterance], seconds: float) -> list[Utterance]:
+    """The fewest that have so many seconds of audio; all, if all of them have less. As `simulst sweep --draw` draws."""
+    sums = list(itertools.accumulate(one.seconds for one in by_hash(utterances)))
+    return drawn(utterances, 1 + bisect.bisect_left(sums, seconds))
 
 
 def measure(model: Model, task: Task, utterances: Sequence[Utterance], decodings: Sequence[Decoding]) -> Cost:

@@ -16,7 +16,7 @@ from simulst.files.yaml import load_yaml
 from simulst.models import load_model
 from simulst.opening import Opening
 from simulst.runs import Task
-from simulst.runs.bench import Sample, bytes_of_stream, measure
+from simulst.runs.bench import bytes_of_stream, measure, sample_of
 
 
 def bench(data: Path, decoding: str, *more: object) -> tuple[int, str, str]:
@@ -28,10 +28,10 @@ def bench(data: Path, decoding: str, *more: object) -> tuple[int, str, str]:
 def test_the_sample_is_that_of_draw(data: Path) -> None:
     utterances = read_data_dir(data, "en")
     for seconds in (0.1, 3, 6, 100):
-        sample = Sample.lasting(utterances, seconds)
-        count = len(sample.utterances)
-        assert sample.utterances == drawn(utterances, count)
-        assert sample.audio >= seconds or count == len(utterances)
+        sample = sample_of(utterances, seconds)
+        count = len(sample)
+        assert sample == drawn(utterances, count)
+        assert sum(one.seconds for one in sample) >= seconds or count == len(utterances)
         assert count == 1 or sum(one.seconds for one in drawn(utterances, count - 1)) < seconds
 
 
