@@ -189,6 +189,28 @@ class FakeModel:
             os._exit(1)
 
 
+class HeardSession(FakeSession):
+    """Has a source text, of a word a second."""
+
+    @property
+    def source_text(self) -> list[str]:
+        return [f" mot{second}" for second in range(self.length // RATE)]
+
+
+class HeardModel(FakeModel):
+    """Hears French, writes down what it hears, and keeps its sessions."""
+
+    language_pairs = {"es": ("en", "es"), "fr": ("en", "fr")}  # noqa: RUF012
+
+    def spoken_languages(self, samples: np.ndarray) -> dict[str, float]:
+        return {"fr": 0.99, "es": 0.01}
+
+    def session(self, opening: Opening | None = None) -> HeardSession:
+        session = HeardSession(self, super().session(opening).opening)
+        self.sessions = [*getattr(self, "sessions", []), session]
+        return session
+
+
 class ScriptedSession(FakeSession):
     """Plays the given beams (lists of token lists), one a search; the last one again and again.
 

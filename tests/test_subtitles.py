@@ -278,26 +278,15 @@ def test_subtitles_are_what_is_printed(place: Path, model: str) -> None:
         assert "".join(said.split()) == printed(result.stdout)
 
 
-class HeardSession(FakeSession):
-    @property
-    def source_text(self) -> list[str]:
-        return [f" palabra{second}" for second in range(self.length // RATE)]
-
-
-class HeardModel(FakeModel):
-    def session(self, opening: Opening | None = None) -> HeardSession:
-        return HeardSession(self, super().session(opening).opening)
-
-
 def test_both_texts_in_files(place: Path) -> None:
     """Of a model that writes its source text; for others, it is said that there is none."""
-    result = translate("a.flac", "--both", "--srt", "x.srt", "--json", "x.json", model="test_subtitles:HeardModel")
+    result = translate("a.flac", "--both", "--srt", "x.srt", "--json", "x.json", model="fake:HeardModel")
     assert result.exception is None and "--both" not in result.stderr
     found = json.loads((place / "x.json").read_text())
     assert [(word["text"], word["delay_ms"]) for word in found["source"]] == [
-        (f" palabra{second}", 1000 * second + 1000) for second in range(4)
+        (f" mot{second}", 1000 * second + 1000) for second in range(4)
     ]
-    assert all(f"palabra{second}" in (place / "x.srt").read_text() for second in range(4))
+    assert all(f"mot{second}" in (place / "x.srt").read_text() for second in range(4))
     result = translate("a.flac", "--both", "--srt", "y.srt", model="fake:FakeModel")
     assert "--both: the model writes no source text" in result.stderr and read(place / "y.srt")
     assert translate("a.flac", "--both").exit_code == 2

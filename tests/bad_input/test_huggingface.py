@@ -61,36 +61,17 @@ def test_huggingface(case: Case, check: Check, monkeypatch: pytest.MonkeyPatch) 
     check(case)
 
 
-# ---- what was written before ----
-
 FAILING = 'read line; case "$line" in *dog*) echo no dogs >&2; exit 1;; esac; echo "$line"'
 
 
-@pytest.fixture
-def failing(scene: Path) -> Path:
-    """A cascade that fails once the dog comes, and a recording of both sentences."""
+def test_words_so_far_were_printed(scene: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    """Before a cascade failed, which it does once the dog comes."""
     written("translate.sh", FAILING)()
     cascade(type="program:Program", command="sh translate.sh")()
-    samples = speaker.audio(SAY)
-    soundfile.write("u1.wav", samples, 16000)
-    soundfile.write("u0.wav", samples[: speaker.STEP * 4], 16000)
-    return scene
-
-
-def test_words_so_far_were_printed(failing: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    soundfile.write("u1.wav", speaker.audio(SAY), 16000)
     written("hold.yaml", "read: {type: chunk, ms: 200}\ncommit: {type: hold, n: 1}\n")()
     options = "--decoding hold.yaml --source-lang en --target-lang es --model cascade.yaml"
     assert run(f"simulst translate u1.wav {options}") == 1
     out, err = capfd.readouterr()
     assert "The" in out and "cat" in out and "dog" not in out, err
     assert err.strip().endswith("'sh translate.sh' failed with status 1 (no dogs); try it in a shell.")
-
-
-def test_finished_utterances_are_kept(failing: Path, capfd: pytest.CaptureFixture[str]) -> None:
-    """Those before and those after the one that failed; a second run decodes only that one."""
-    written("two/wav.scp", "a ../u0.wav\nb ../u1.wav\nc ../u0.wav\n")()
-    written("two/text.es", "a El gato\nb El gato\nc El gato\n")()
-    command = "simulst evaluate --data two --decoding la2.yaml --source-lang en --target-lang es --model cascade.yaml"
-    assert run(f"{command} --out kept") == 1
-    assert "1 of 3 utterances failed, the others are in kept" in capfd.readouterr().err
-    assert [json.loads(line)["name"] for line in Path("kept/instances.log").read_text().splitlines()] == ["a", "c"]

@@ -130,13 +130,9 @@ PAIRS = table(
 )
 
 
-def deb(name: str, content: bytes | None = None) -> Change:
-    """A file that is called like a package; apt-get is not there to fetch what lacks."""
-    return written(f"downloads/{name}_1_all.deb", b"!<arch>\n" if content is None else content)
-
-
 def debs(*names: str) -> Change:
-    return all_of(*(deb(name) for name in names))
+    """Files that are called like packages; apt-get is not there to fetch what lacks."""
+    return all_of(*(written(f"downloads/{name}_1_all.deb", b"!<arch>\n") for name in names))
 
 
 SOUNDS = [f"asterisk-core-sounds-{name}" for name in ("en", "es", "es-wav")]
@@ -153,7 +149,10 @@ VOICES = [
         "egs/voices/local/prepare_voices.py --downloads downloads --out voices",
         ("", "downloads: apt-get could not get beneath-a-steel-sky, drascula, drascula-spanish (there is no apt-get)"),
         ("", "beneath-a-steel-sky_1_all.deb: cannot be unpacked", debs(*GAMES)),
-        ("", "has no beneath-a-steel-sky/sky.dnr, so it is another version of the game; delete", lambda: unpacked()),
+        (
+            *("", "has no beneath-a-steel-sky/sky.dnr, so it is another version of the game; delete"),
+            all_of(debs(*GAMES), *(written(f"downloads/unpacked/{name}/.done", f"{name}_1_all.deb") for name in GAMES)),
+        ),
     ),
     *table(
         "local/fetch_whisper.py --downloads downloads --out model",
@@ -167,15 +166,6 @@ VOICES = [
         ("--model whisper --out la2.yaml", "la2.yaml: holds 'la2.yaml'"),
     ),
 ]
-
-
-def unpacked(*files: str) -> None:
-    """The games as if they had been unpacked, with these files, of another content."""
-    for name in GAMES:
-        deb(name)()
-        written(f"downloads/unpacked/{name}/.done", f"{name}_1_all.deb")()
-    for file in files:
-        written(f"downloads/unpacked/{file.split('/')[0]}/usr/share/scummvm/{file}", "other")()
 
 
 MINI = table(

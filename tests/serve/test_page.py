@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 import soundfile
 from browser import browser, obstacles, page_at, stop_clock
-from fake import FakeModel, FakeSession, Loudness
+from fake import FakeModel, HeardModel, Loudness
 from waiting import HANGS, closed, eventually
 
 pytest.importorskip("websockets")
@@ -443,29 +443,6 @@ def test_colours_and_size_stay(chromium: Any, server: Running) -> None:
         assert page.get_by_role("button", name="Dark colours").get_attribute("aria-pressed") == "true"
 
 
-class Both(Telling):
-    """Finds that French is spoken, and writes a word of it each second."""
-
-    language_pairs = {"es": ("en", "es"), "fr": ("en", "fr")}  # noqa: RUF012
-    told: Any = None
-
-    def spoken_languages(self, samples: np.ndarray) -> dict[str, float]:
-        return {"fr": 1.0, "es": 0.0}
-
-    def session(self, opening: Opening | None = None) -> Any:
-        model = self
-
-        class Heard(FakeSession):
-            source_text = property(lambda self: [f" mot{second}" for second in range(self.length // 16000)])  # type: ignore[assignment]
-
-            def tell(self, background: Any) -> None:
-                model.told = background
-
-        assert opening is not None
-        self.told = opening.background
-        return Heard(FakeModel(unstable=0), opening)
-
-
 def test_the_language_found_terms_and_both_texts(
     chromium: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -473,7 +450,7 @@ def test_the_language_found_terms_and_both_texts(
     monkeypatch.setattr("simulst.streams.auto.start_of_stream", Loudness)
     soundfile.write(tmp_path / "talk.wav", np.frombuffer(noise(6.4), "<i2"), 16000, subtype="PCM_16")
     said = " ".join(f"mot{second}" for second in range(6))
-    model, pairs = Both(), {**Both.language_pairs, "auto": ("en",)}
+    model, pairs = HeardModel(unstable=0), {**HeardModel.language_pairs, "auto": ("en",)}
     with (
         serving(model, recordings=find_recordings(tmp_path), pairs=pairs, usual=None) as server,
         page_at(chromium, server.page, viewport={"width": 1280, "height": 800}) as page,
@@ -490,12 +467,12 @@ def test_the_language_found_terms_and_both_texts(
         says(page, "Playing. The language is found after some seconds of speech.")
         page.clock.run_for(4500)
         says(page, "Playing. The language is French.")
-        assert model.told == told("perro=dog; Café", target_text="A talk.")
+        assert model.sessions[-1].opening.background == told("perro=dog; Café", target_text="A talk.")
         page.fill("#terms", "gato=cat")
         page.locator("#terms").blur()
         page.clock.resume()
         to_the_end(page)
-        assert model.told == told("gato=cat", target_text="A talk.")
+        assert model.sessions[-1].opening.background == told("gato=cat", target_text="A talk.")
         assert page.locator("#heard").inner_text() == said
         assert page.locator("#heard").get_attribute("lang") == "fr" and obstacles(page) == []
         text = shown(page)
