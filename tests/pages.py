@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 import re
+import subprocess
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -14,6 +16,23 @@ NOTES = [path.relative_to(ROOT).as_posix() for path in tracked.files("docs/exper
 """The dated notes on experiments. Their commands and figures are those of their day."""
 WRITTEN = ("docs/stages.md", *(page for page in PAGES if page.endswith("/RESULTS.md")))
 """The pages that are wholly written by a program."""
+NOTE = """#!/bin/bash
+case "$1" in
+    -c) echo 1; exit ;;  # the number of processors
+    *rehearse.py) exec cat > /dev/null ;;
+esac
+arguments=()
+for argument; do
+    if [ "$argument" = /dev/stdin ]; then
+        argument=$CALLS.stdin
+        cat > "$argument"
+    fi
+    arguments+=("$argument")
+done
+printf '%s\\0' "$PWD" "$0" "${arguments[@]}" >> "$CALLS"
+printf '\\036\\0' >> "$CALLS"
+"""
+"""A program that only notes how it was called."""
 _BLOCK = re.compile(r"^```(\w*)\n(.*?)^```$", flags=re.MULTILINE | re.DOTALL)
 
 
@@ -70,3 +89,19 @@ def anchors(page: str) -> set[str]:
     """The headings of a page as its links name them."""
     headings = re.findall(r"^#+ (.+)$", prose(page), flags=re.MULTILINE)
     return {re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in headings}
+
+
+def called(commands: str, folder: Path, programs: Path) -> list[list[str]]:
+    """The calls of programs that are `NOTE` each, made by commands in a folder: current folder, program, arguments.
+
+    programs: a folder of those that are found by their names.
+    """
+    calls = folder / "calls"
+    calls.write_bytes(b"")
+    environment = {**os.environ, "CALLS": str(calls), "PATH": f"{programs}:{os.environ['PATH']}"}
+    done = subprocess.run(
+        ["bash", "-euo", "pipefail", "-c", commands], cwd=folder, env=environment, capture_output=True, text=True
+    )
+    assert done.returncode == 0, f"{commands}: {done.stdout}{done.stderr}"
+    found = [call.split("\0")[:-1] for call in calls.read_text().split("\036\0")[:-1]]
+    return [[where, Path(program).name if program[0] == "/" else program, *rest] for where, program, *rest in found]

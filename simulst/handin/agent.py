@@ -1,6 +1,7 @@
-"""SimulEval's remote agent of a packed system: `python -m simulst.handin.agent systems/NAME --remote-port 8888`.
+"""SimulEval's remote agent of a packed system, and the evaluator that talks to it.
 
-SimulEval's evaluator talks to it: `simuleval --remote-eval --remote-address HOST --remote-port 8888 ...`.
+python -m simulst.handin.agent systems/NAME --remote-port 8888
+python -m simulst.handin.agent --remote-eval --remote-address HOST --remote-port 8888 ...
 """
 
 from __future__ import annotations
@@ -26,11 +27,16 @@ def arguments_of(system: Path) -> list[str]:
 
 
 def main() -> None:
-    """Start the agent."""
+    """Start the agent, or the evaluator."""
     from simuleval.cli import main as simuleval
+    from simuleval.evaluator import SentenceLevelEvaluator
 
-    system, *more = sys.argv[1:]
-    sys.argv = ["simuleval", "--standalone", *arguments_of(Path(system)), *more]
+    given = sys.argv[1:]
+    if given[0] != "--remote-eval":
+        given = ["--standalone", *arguments_of(Path(given[0])), *given[1:]]
+    elif not hasattr(SentenceLevelEvaluator, "instance_iterator"):  # as SimulEval 1.1.4's remote evaluator calls it
+        SentenceLevelEvaluator.instance_iterator = property(lambda self: self.iterator)
+    sys.argv = ["simuleval", *given]
     simuleval()
 
 

@@ -20,15 +20,14 @@ from typing import Any
 from simulst.audio.name import SUFFIXES, recording_name
 from simulst.audio.read import as_int16, load_audio
 from simulst.errors import SimulstError
-from simulst.handin.image import AGENT_PORT, CLIENT, HOST, IMAGE, PORT, SERVER, Image, read_image
+from simulst.handin.image import AGENT_PORT, CLIENT, HOST, IMAGE, PORT, SERVER, Image, missing, read_image
 from simulst.handin.interface import as_wavs, run_inference, run_simuleval, serving
-from simulst.handin.libraries import missing
 from simulst.handin.system import REFERENCES, SEGMENTATION, System, packed_mapping, yaml_text
 from simulst.handin.verify import REQUIREMENTS, counted
 from simulst.log import read_log
+from simulst.log.instance import check_units
 from simulst.machine.processor import kind
 from simulst.options import read_fields, read_json_fields
-from simulst.words import plain_spaces
 
 LOG, AGENT_LOG, SCORES, CLAIM = "simulstream.jsonl", "simuleval.log", "scores.json", "system.yaml"
 RECORDINGS = "recordings.tsv"
@@ -72,38 +71,42 @@ def digest_of_audio(path: Path) -> str:
     return hashlib.sha256(as_int16(load_audio(path)).tobytes()).hexdigest()
 
 
-def difference(log: Path, again: Path, unit: str) -> Iterator[str]:
+def difference(log: Path, again: Path, unit: str, other: str, times: bool = True) -> Iterator[str]:
     """A sentence on the first word in which two logs differ, if they do. Times of computation are not compared.
 
-    Raises SimulstError: a log can't be read.
+    other: what the second log is called. times: delays are compared, too. Raises SimulstError: a log can't be read.
     """
-    claimed, found = (
-        {i.recording: [*zip(i.units(unit), i.delays, strict=True)] for i in read_log(one, unit)} for one in (log, again)
-    )
+    claimed, found = (_written(one, unit, times) for one in (log, again))
     for recording in dict.fromkeys((*claimed, *found)):
         if claimed.get(recording) != found.get(recording):
             pairs = itertools.zip_longest(claimed.get(recording, ()), found.get(recording, ()))
             differing = ((n, *pair) for n, pair in enumerate(pairs, start=1) if pair[0] != pair[1])
-            number, one, other = next(differing, (1, None, None))  # one of them has not the recording
-            yield (
-                f"{log.name}: {unit} {number} of {recording} is {_named(one)}, but the server wrote {_named(other)}; "
-                "is it the log of this configuration and model?"
-            )
+            number, *both = next(differing, (1, None, None))  # one of them has not the recording
+            one, two = ("nothing" if written is None else written for written in both)
+            yield f"{log.name}: {unit} {number} of {recording} is {one}, but {other} wrote {two}"
             return
 
 
-def _named(written: tuple[str, float] | None) -> str:
-    """A unit and its delay in ms."""
-    return "nothing" if written is None else f"{written[0]!r} at {written[1] / 1000:g} s"
+def _written(log: Path, unit: str, times: bool) -> dict[str, list[str]]:
+    """What was written of each recording: its units, and their delays."""
+    instances = read_log(log, unit)
+    check_units(instances, unit, log)
+    return {
+        i.recording: [
+            f"{text!r} at {delay / 1000:.12g} s" if times else repr(text)
+            for text, delay in zip(i.units(unit), i.delays, strict=True)
+        ]
+        for i in instances
+    }
 
 
-def check_log(log: Path, again: Path, system: System, development: Path, verdict: Verdict) -> Iterator[str]:
-    """The server wrote what the log has.
+def check_log(log: Path, again: Path, other: str, system: System, development: Path, verdict: Verdict) -> Iterator[str]:
+    """The server, or SimulEval's agent, wrote what the log has.
 
     Another kind of processor rounds otherwise, so other words may follow there. They are told as such if their quality
     lies within the claimed intervals, and their lag proves the regime; else they are wrong there, too.
     """
-    for fault in difference(log, again, system.counted):
+    for fault in difference(log, again, system.counted, other):
         here = kind(str(system.model_options.get("device", "cpu")))
         if system.processor == here:
             yield f"{fault} It was decoded on this kind of processor, with {system.threads} threads"
@@ -118,7 +121,7 @@ def check_log(log: Path, again: Path, system: System, development: Path, verdict
             if not (claimed[f"{key}_low"] or 0) <= found[key] <= (claimed[f"{key}_high"] or 0)  # None: no interval
         ]
         if said := system.unproved(found):
-            outside.append(f"the server's words have {said}")
+            outside.append(f"these words have {said}")
         if outside:
             yield f"{fault} Rounding does not explain it ({where}): {'; '.join(outside)}"
         else:
@@ -147,28 +150,9 @@ def check_scores(folder: Path, name: str, system: System) -> Iterator[str]:
 
 
 def read_claim(place: Path) -> System:
-    """What a packed system claims. Raises SimulstError: its file is missing or broken."""
-    return read_fields(System, packed_mapping(place / CLAIM), str(place / CLAIM), AGAIN)
-
-
-def check_words(log: Path, of_simuleval: Path, unit: str) -> Iterator[str]:
-    """SimulEval wrote the same words as simulstream's log has."""
-    ours, found = (
-        {instance.recording: plain_spaces(instance.prediction, unit).split() for instance in read_log(one, unit)}
-        for one in (log, of_simuleval)
-    )
-    for recording in dict.fromkeys((*ours, *found)):
-        if ours.get(recording) != found.get(recording):
-            yield f"SimulEval's agent writes other words in {recording} than {log.name} has"
-
-
-def check_agent(claimed: Path, again: Path, unit: str) -> Iterator[str]:
-    """SimulEval wrote the same words at the same times. Other words are told of simulstream's log."""
-    found = {instance.recording: instance for instance in read_log(again, unit)}
-    for instance in read_log(claimed, unit):
-        other = found.get(instance.recording, instance)
-        if instance.prediction == other.prediction and instance.delays != other.delays:
-            yield f"{claimed.name}: the delays of {instance.recording} are not those of SimulEval's agent"
+    """What a packed system claims. Raises SimulstError: a file of it is missing or broken."""
+    content = {**packed_mapping(place / CLAIM), **packed_mapping(place / "processor.yaml")}
+    return read_fields(System, content, str(place / CLAIM), AGAIN)
 
 
 def check_versions(folder: Path) -> Iterator[str]:
@@ -198,15 +182,9 @@ def check_image(folder: Path, image: Image) -> Iterator[str]:
 
 
 def check_configuration(folder: Path, name: str, system: System) -> Iterator[str]:
-    """A system's configuration is the one that is claimed. A server tells which file that it names is missing."""
-    place = folder / "systems" / name
-    content = packed_mapping(place / "processor.yaml")
-    wanted: dict[str, Any] = system.configuration
-    for key in dict.fromkeys((*wanted, *content)):
-        if wanted.get(key) != content.get(key) and key not in ("context", "context_by"):
-            yield f"systems/{name}/processor.yaml: its {key} is not that of {CLAIM}"
-    if packed_mapping(place / "decoding.yaml") != system.decoding:
-        yield f"systems/{name}/decoding.yaml: is not the decoding of {CLAIM}"
+    """Both judges' interfaces decode alike, and the folder has the system's name."""
+    if packed_mapping(folder / "systems" / name / "decoding.yaml") != system.decoding:
+        yield f"systems/{name}/decoding.yaml: is not the decoding of processor.yaml"
     if system.name != name:
         yield f"systems/{name}/{CLAIM}: is of the system {system.name}"
 
@@ -255,21 +233,21 @@ def verify(folder: Path, given: Path, port: int, agent_port: int, only: str | No
             before = verdict.problems
             verdict.attempt("configuration", check_configuration(folder, name, system))
             verdict.attempt("scores and regime", check_scores(folder, name, system))
-            agents = (place / AGENT_LOG).is_file()
-            if agents:
-                verdict.attempt("words of SimulEval's log", check_words(place / LOG, place / AGENT_LOG, system.counted))
+            if agents := (place / AGENT_LOG).is_file():
+                same = difference(place / LOG, place / AGENT_LOG, system.counted, AGENT_LOG, times=False)
+                verdict.attempt("words of SimulEval's log", same)
             if verdict.problems > before:
                 continue
-            began = time.monotonic()
+            began, sent = time.monotonic(), list(wavs.values())
+            judged = system, folder / "development", verdict
             try:
-                again = _by_server(folder, image, name, system, list(wavs.values()), work, port, server)
-                compared = check_log(place / LOG, again, system, folder / "development", verdict)
-                verdict.attempt("words and delays of simulstream's server", compared)
+                again = _by_server(folder, image, name, system, sent, work, port, server)
+                found = check_log(place / LOG, again, "the server", *judged)
+                verdict.attempt("words and delays of simulstream's server", found)
                 if agents:
-                    sent = list(wavs.values())
-                    log = run_simuleval(folder, image, name, sent, work, agent_port, system.counted)
-                    verdict.attempt("words of SimulEval's agent", check_words(again, log, system.counted))
-                    verdict.attempt("its delays", check_agent(place / AGENT_LOG, log, system.counted))
+                    again = run_simuleval(folder, image, name, sent, work, agent_port, system.counted)
+                    found = check_log(place / AGENT_LOG, again, "SimulEval's agent", *judged)
+                    verdict.attempt("words and delays of SimulEval's agent", found)
             except SimulstError as error:
                 verdict.wrong(str(error))
             print(f"        {time.monotonic() - began:.0f} s", flush=True)
@@ -289,8 +267,8 @@ def _by_server(
     own = work / "server.yaml"  # the Dockerfile's, but on loopback
     own.write_text(yaml_text({**packed_mapping(folder / "server.yaml"), "hostname": HOST, "port": port}))
     command = [str(own) if part == "server.yaml" else part for part in image.start(name)]
-    with serving(folder, image, command, port, work / "server.out") as process:
-        run_inference(folder, proxy, languages, wavs, log, process)
+    with serving(folder, image, command, port, work / "server.out"):
+        run_inference(folder, proxy, languages, wavs, log)
     return log
 
 

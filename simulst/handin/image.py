@@ -1,12 +1,20 @@
-"""The image of a hand-in: one list of steps, from which the Dockerfile is written and which verify executes."""
+"""The image of a hand-in: one list of steps, from which the Dockerfile is written and which verify executes.
+
+A step of the Dockerfile is this module, in the packed folder: it loads every library that the systems use, and ends
+with an error that names those that are missing.
+"""
 
 from __future__ import annotations
 
+import ctypes
+import importlib
 import json
-from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+import sys
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
 from pathlib import Path
 
+from simulst.handin.verify import INSTALL
 from simulst.options import read_json_fields
 
 IMAGE = "image.json"
@@ -29,6 +37,8 @@ CLIENT = "client.yaml"
 PROXY = "simulstream.server.speech_processors.remote.http_proxy_speech_processor.HttpProxySpeechProcessor"
 CUDA = {"NVIDIA_VISIBLE_DEVICES": "all", "NVIDIA_DRIVER_CAPABILITIES": "compute,utility"}
 CUDA_LIBRARIES = ("cublas", "cudnn")
+CTRANSLATE2_CUDA = ("libcublas.so.12", "libcudnn.so.9")
+"""What CTranslate2's wheels open by name on a GPU, beside the CUDA 13 that torch's wheels bring."""
 
 
 @dataclass(frozen=True)
@@ -48,10 +58,6 @@ class Image:
     device: str
     modules: list[str]
     systems: list[str]
-    install: list[str] = field(
-        default_factory=lambda: ["pip", "install", "--no-cache-dir", "--no-deps", "-r", "requirements.txt"]
-    )
-    check: list[str] = field(default_factory=lambda: ["python", "-m", "simulst.handin.libraries"])
 
     def start(self, system: str) -> list[str]:
         """The HTTP processor server of a system."""
@@ -84,8 +90,7 @@ class Image:
 
         start: the command that it runs. more: files of further packages.
         """
-        files = " ".join(("requirements.txt", *more))
-        install = " ".join((*self.install, *(part for file in more for part in ("-r", file))))
+        files, variables = ("requirements.txt", *more), {**self.environment, "SYSTEM": self.systems[0]}
         lines = [f"FROM {self.base}", ""]
         if self.debian:
             lines += [
@@ -98,15 +103,15 @@ class Image:
             ]
         lines += [
             "WORKDIR /app",
-            f"COPY {files} ./",
-            f"RUN {install}",
+            f"COPY {' '.join(files)} ./",
+            f"RUN {' '.join((*INSTALL, *(f'-r {file}' for file in files)))}",
             "COPY models ./models",
             "COPY simulst ./simulst",
             "COPY own ./own",
             "COPY server.yaml image.json ./",
             "COPY systems ./systems",
-            _environment({**self.environment, "SYSTEM": self.systems[0]}),
-            f"RUN {' '.join(self.check)}",
+            "ENV " + " \\\n    ".join(f"{key}={value}" for key, value in variables.items()),
+            "RUN python -m simulst.handin.image",
             "USER 65534:65534",
             f"EXPOSE {port}",
             "HEALTHCHECK --interval=10s --timeout=5s --start-period=10m \\",
@@ -134,5 +139,24 @@ def environment_of(device: str, python: str, requirements: Sequence[str]) -> dic
     return found
 
 
-def _environment(variables: Mapping[str, str]) -> str:
-    return "ENV " + " \\\n    ".join(f"{name}={value}" for name, value in variables.items())
+def missing(image: Image) -> list[str]:
+    """A sentence for each module or library that can't be loaded."""
+    found = []
+    for name in image.modules:
+        try:
+            importlib.import_module(name)
+        except Exception as error:  # of any kind: a library of another version, too
+            found.append(f"the module {name} can't be loaded ({error})")
+    if image.device != "cpu" and "ctranslate2" in image.modules:
+        for name in CTRANSLATE2_CUDA:
+            try:
+                ctypes.CDLL(name)
+            except OSError as error:
+                found.append(
+                    f"CTranslate2 needs {name} on a GPU ({error}); install nvidia-cublas-cu12, nvidia-cudnn-cu12"
+                )
+    return found
+
+
+if __name__ == "__main__":
+    sys.exit("\n".join(f"error: {sentence}." for sentence in missing(read_image(Path()))) or None)

@@ -43,58 +43,39 @@ def as_wavs(recordings: Mapping[str, Path], folder: Path) -> dict[str, Path]:
     return found
 
 
-def run_inference(
-    folder: Path,
-    processor: Path,
-    languages: tuple[str, str],
-    wavs: Sequence[Path],
-    log: Path,
-    beside: subprocess.Popen[bytes] | None = None,
-) -> None:
+def run_inference(folder: Path, processor: Path, languages: tuple[str, str], wavs: Sequence[Path], log: Path) -> None:
     """simulstream's inference command on recordings, with the folder's code; it writes the log.
 
-    beside: a server that must stay alive meanwhile.
-
-    Raises SimulstError: the command or the server ends with an error.
+    Raises SimulstError: the command ends with an error.
     """
     log.unlink(missing_ok=True)
     names = log.with_suffix(".wavs")
     write_atomically(names, "".join(f"{wav.absolute()}\n" for wav in wavs))
-    command = [sys.executable, "-m", "simulstream.inference", "--speech-processor-config", str(processor)]
+    command = ["simulstream.inference", "--speech-processor-config", str(processor)]
     command += ["--wav-list-file", str(names), "--metrics-log-file", str(log.absolute())]
     command += ["--src-lang", languages[0], "--tgt-lang", languages[1]]
-    output = log.with_suffix(".out")
+    _run("simulstream's inference command", folder, command, log.with_suffix(".out"))
+
+
+def _run(what: str, folder: Path, command: Sequence[str], output: Path) -> None:
+    """Run a module of Python's with the folder's code. output: file of all that it prints."""
     with output.open("wb") as said:
-        process = subprocess.Popen(command, cwd=folder, env=packed_environment(folder), stdout=said, stderr=said)
-        try:
-            while process.poll() is None:
-                if beside is not None and beside.poll() is not None:
-                    _check_alive(beside, "server")
-                with contextlib.suppress(subprocess.TimeoutExpired):
-                    process.wait(0.2)
-        finally:
-            process.kill()
-            process.wait()
-    if process.returncode:
-        _check_alive(beside, "server")
-        raise SimulstError(f"simulstream's inference command failed: {last_line(output)}")
+        command = [sys.executable, "-m", *command]
+        done = subprocess.run(command, cwd=folder, env=packed_environment(folder), stdout=said, stderr=said)
+    if done.returncode:
+        raise SimulstError(f"{what} failed: {last_line(output)}")
 
 
 @contextlib.contextmanager
 def serving(
-    folder: Path,
-    image: Image,
-    command: Sequence[str],
-    port: int,
-    said: Path,
-    option: str = "--port",
-) -> Iterator[subprocess.Popen[bytes]]:
+    folder: Path, image: Image, command: Sequence[str], port: int, said: Path, option: str = "--port"
+) -> Iterator[None]:
     """A server of the folder, started as the Dockerfile does, once it says that it serves. It ends with the block.
 
     command: as `Image.start` gives it; its `python` is this one. said: file of all that it prints.
     option: that gives another port.
 
-    Raises SimulstError: the port is taken; the server ends before it answers.
+    Raises SimulstError: the port is taken; the server ends before it answers, or in the middle of the block.
     """
     check_port(port, option)
     # Compiled code, which takes a minute to make. The image's place may be another user's here.
@@ -106,11 +87,16 @@ def serving(
             [sys.executable, *command[1:]], cwd=folder, env=environment, stdout=output, stderr=output
         )
         try:
-            while not _says_so(said):
+            while not any(words in said.read_bytes() for words in SERVES):  # at its port another program may answer
                 if process.poll() is not None:
                     raise SimulstError(f"the server ended before it answered: {last_line(said)}")
                 time.sleep(0.1)
-            yield process
+            try:
+                yield
+            except SimulstError:
+                with contextlib.suppress(subprocess.TimeoutExpired):  # its clients see its end a moment before
+                    raise SimulstError(f"the server ended in the middle, with status {process.wait(5)}") from None
+                raise
         finally:
             process.terminate()
             try:
@@ -127,28 +113,16 @@ def run_simuleval(
 
     Raises SimulstError: the port is taken; the agent or the evaluator ends with an error.
     """
-    start = image.start_agent(system, port)
-    with serving(folder, image, start, port, work / "agent.out", "--agent-port") as agent:
-        return _evaluate(folder, wavs, work / "simuleval" / system, port, unit, agent)
-
-
-def _evaluate(
-    folder: Path, wavs: Sequence[Path], out: Path, port: int, unit: str, beside: subprocess.Popen[bytes]
-) -> Path:
+    out = work / "simuleval" / system
     out.mkdir(parents=True, exist_ok=True)
     sources, targets = out / "source.txt", out / "target.txt"
     write_atomically(sources, "".join(f"{wav.absolute()}\n" for wav in wavs))
     write_atomically(targets, f"{REFERENCE}\n" * len(wavs))
-    command = [sys.executable, "-m", "simulst.handin.evaluator", "--remote-eval", "--remote-address", HOST]
-    command += ["--remote-port", str(port), "--source", str(sources), "--target", str(targets)]
-    command += ["--source-segment-size", "100", "--output", str(out), "--eval-latency-unit", unit]
-    command += ["--source-type", "speech", "--target-type", "text"]
-    output = out / "simuleval.out"
-    with output.open("wb") as said:
-        status = subprocess.run(command, cwd=folder, env=packed_environment(folder), stdout=said, stderr=said)
-    if status.returncode or not (out / "instances.log").is_file():
-        _check_alive(beside, "agent")
-        raise SimulstError(f"SimulEval's evaluator failed: {last_line(output)}")
+    command = ["simulst.handin.agent", "--remote-eval", "--remote-address", HOST, "--remote-port", str(port)]
+    command += ["--source", str(sources), "--target", str(targets), "--source-segment-size", "100"]
+    command += ["--output", str(out), "--eval-latency-unit", unit, "--source-type", "speech", "--target-type", "text"]
+    with serving(folder, image, image.start_agent(system, port), port, work / "agent.out", "--agent-port"):
+        _run("SimulEval's evaluator", folder, command, out / "simuleval.out")
     return out / "instances.log"
 
 
@@ -169,22 +143,8 @@ def check_port(port: int, option: str) -> None:
             raise SimulstError(f"port {port} is taken ({error.strerror}); give another one with {option}") from error
 
 
-def _check_alive(process: subprocess.Popen[bytes] | None, what: str) -> None:
-    """Raise SimulstError if a server has ended. Its clients see its end a moment before it can be waited for."""
-    if process is None:
-        return
-    with contextlib.suppress(subprocess.TimeoutExpired):
-        raise SimulstError(f"the {what} ended in the middle, with status {process.wait(5)}")
-
-
 def last_line(file: Path) -> str:
     """What a program said last; a message of ours counts most."""
     lines = [line.strip() for line in file.read_text(errors="replace").splitlines() if line.strip()]
     ours = [line for line in lines if line.startswith("error: ")]
     return (ours or lines or ["it said nothing"])[-1].removeprefix("error: ").rstrip(".")
-
-
-def _says_so(said: Path) -> bool:
-    """Whether a server has said that it serves. At its port, meanwhile, another program may answer."""
-    text = said.read_bytes()
-    return any(words in text for words in SERVES)

@@ -35,18 +35,14 @@ def write_logs(
         log = work / f"{name}.jsonl"
         processor = Path("systems", name, "processor.yaml")
         run_inference(part, processor, (system.source_lang, system.target_lang), wavs, log)
-        write_atomically(kept, _without_places(log))
+        write_atomically(kept, _without_places(log, wavs))
     shutil.copyfile(kept, place / LOG)
     if simuleval:
         of_agent = kept.with_suffix(".simuleval")
         if not of_agent.is_file():
             found = run_simuleval(part, image, name, wavs, work, free_port(), system.counted)
-            write_atomically(of_agent, found.read_text(encoding="utf-8"))
-        lines = [json.loads(line) for line in of_agent.read_text(encoding="utf-8").removesuffix("\n").split("\n")]
-        for line in lines:
-            line["source"] = [Path(line["source"][0]).name, *line["source"][1:]]
-        text = "".join(json.dumps(line, ensure_ascii=False) + "\n" for line in lines)
-        (place / AGENT_LOG).write_text(text, encoding="utf-8")
+            write_atomically(of_agent, _without_places(found, wavs))
+        shutil.copyfile(of_agent, place / AGENT_LOG)
     scores = scores_of(place / LOG, system, part / "development")
     (place / SCORES).write_text(json.dumps(scores, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
     if said := system.unproved(scores):
@@ -78,12 +74,9 @@ def _warn_of_other_words(log: Path, system: System) -> None:
         )
 
 
-def _without_places(log: Path) -> str:
+def _without_places(log: Path, wavs: list[Path]) -> str:
     """A log that names recordings without the folders of this machine."""
-    lines = []
-    for line in log.read_text(encoding="utf-8").removesuffix("\n").split("\n"):  # texts may hold U+2028
-        row = json.loads(line)
-        if isinstance(row.get("metadata"), dict) and "wav_name" in row["metadata"]:
-            row["metadata"]["wav_name"] = Path(row["metadata"]["wav_name"]).name
-        lines.append(json.dumps(row, ensure_ascii=False) + "\n")
-    return "".join(lines)
+    text, folder = log.read_text(encoding="utf-8"), f"{wavs[0].absolute().parent}/"
+    for in_ascii in (True, False):  # as programs write JSON
+        text = text.replace(json.dumps(folder, ensure_ascii=in_ascii)[1:-1], "")
+    return text

@@ -7,23 +7,20 @@ import logging
 import os
 import shutil
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
 import simulst
+from simulst.audio.heard import digest_of_beginning
+from simulst.audio.read import load_audio
+from simulst.background import ALL, read_known, table_of_backgrounds
 from simulst.errors import SimulstError
 from simulst.files.folder import replaced, sha256_of
 from simulst.files.lock import digest, locked
 from simulst.handin import page
-from simulst.handin.check import (
-    CLAIM,
-    RECORDINGS,
-    SCORES,
-    digest_of_audio,
-)
-from simulst.handin.context import write_context
+from simulst.handin.check import CLAIM, RECORDINGS, SCORES, digest_of_audio
 from simulst.handin.image import SERVER, Image, environment_of
 from simulst.handin.interface import as_wavs
 from simulst.handin.licences import licences_of, write_licences
@@ -101,7 +98,7 @@ def _pack(
         for name, claim in claims.items():
             processor = claim.configuration
             if packing.context is not None:
-                processor |= write_context(part, name, packing.context, recordings, packing.simuleval)
+                processor |= _write_context(part, name, packing.context, recordings, packing.simuleval)
             _write_system(part, name, claim, processor)
         _write_code(part)
         (part / "server.yaml").write_text(yaml_text(SERVER))
@@ -146,7 +143,39 @@ def _write_system(part: Path, name: str, claim: System, processor: dict[str, Any
     place.mkdir(parents=True, exist_ok=True)
     (place / "processor.yaml").write_text(yaml_text(processor), encoding="utf-8")
     (place / "decoding.yaml").write_text(yaml_text(claim.decoding), encoding="utf-8")
-    (place / CLAIM).write_text(yaml_text(asdict(claim)), encoding="utf-8")
+    claimed = {key: value for key, value in asdict(claim).items() if key not in processor}
+    (place / CLAIM).write_text(yaml_text(claimed), encoding="utf-8")
+
+
+def _write_context(
+    part: Path, system: str, context: Path, recordings: Mapping[str, Path], simuleval: bool
+) -> dict[str, str]:
+    """Write a system's table of what is known; returns what its processor's configuration says of it.
+
+    simulstream tells no names of recordings, so a line is found by the audio.
+
+    Lines of the development recordings get their digest; others must have one. simuleval: SimulEval's agent, which
+    knows the line of all recordings alone, is packed, too.
+
+    Raises SimulstError: a broken table; a line without digest; lines that SimulEval's agent can't use.
+    """
+    known = read_known(context)
+    names = {id(background): name for name, background in known.by_name.items()}
+    audio = {names[id(background)]: digest for digest, background in known.by_audio.items()}
+    own = [name for name in known.by_name if name != ALL]
+    if own and simuleval:
+        raise SimulstError(f"{context}: SimulEval's agent can't tell recordings apart; leave --simuleval out.")
+    for name in own:
+        if name not in audio and name not in recordings:
+            raise SimulstError(
+                f"{context}: {name} is no development recording, and has no digest of its audio; remove its line, or "
+                "let egs/iwslt/local/prepare_iwslt.py write the table."
+            )
+        audio[name] = audio.get(name) or digest_of_beginning(load_audio(recordings[name]))
+    place = Path("systems", system, "context.tsv")
+    (part / place).parent.mkdir(parents=True, exist_ok=True)
+    (part / place).write_text(table_of_backgrounds(known.by_name, audio), encoding="utf-8")
+    return {"context": str(place), "context_by": "audio" if own else "all"}
 
 
 def _write_code(part: Path) -> None:

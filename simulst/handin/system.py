@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import shutil
 import sys
@@ -15,7 +16,6 @@ import yaml
 from simulst.config import Decoding, parse_decoding
 from simulst.errors import SimulstError
 from simulst.files.code import files_of_modules
-from simulst.files.folder import unwritable
 from simulst.files.yaml import read_yaml
 from simulst.find import GROUP, modules_of, offered, offers_in
 from simulst.languages import unit_of
@@ -27,6 +27,7 @@ from simulst.results.choose import Regime
 
 LINKED = 1 << 20  # bytes; smaller files, such as code, are edited in place
 SEGMENTATION, REFERENCES = "segmentation.yaml", "references.txt"
+_OF_THE_SYSTEM = ("/usr/", "/bin/", "/lib")
 PROCESSOR = "simulst.serve.simulstream.StreamProcessor"
 
 
@@ -125,7 +126,7 @@ class Placer:
 
     def __init__(self, root: Path, copy: bool) -> None:
         self._root, self._copy = root, copy
-        self._models: dict[str, str] = {}
+        self._places: dict[str, str] = {}
 
     def model(self, path: str, options: dict[str, Any]) -> str:
         """The path of a model inside the folder; of one's own class `module:Name`.
@@ -133,43 +134,29 @@ class Placer:
         Raises SimulstError: a part of it is not named by a relative path; what `files_of_model` raises.
         """
         files = files_of_model(path, options)
-        if not Path(path).exists():  # one's own class
-            for name, file in files_of_modules(modules_of(path, "model")).items():
-                self.module(name, file)
+        own = not Path(path).exists()  # one's own class; of a cascade, too, the recogniser or policy may be one
+        code = files_of_modules(modules_of(path, "model")) if own else _modules(files)
+        for name, file in code.items():
+            self.module(name, file)
+        if own:
             return next((entry.value for entry in offered("model").get(path, ())), path)
-        key = os.path.abspath(path)
-        if key not in self._models:
-            code = _modules(files)  # of a cascade, whose recogniser or policy may be a class of one's own
-            for name, file in code.items():
-                self.module(name, file)
-            self._models[key] = self._tree(Path(key), [file for file in files if file not in code.values()])
-            inside = self._root / self._models[key]
-            strangers = [
-                file
-                for file in files_of_model(inside, options)
-                if not (_is_below(file, self._root) or _is_of_the_system(file) or file in code.values())
-            ]
-            if strangers:
-                raise SimulstError(
-                    f"{path}: names {strangers[0]} by an absolute path, or by its place in this checkout; let the "
-                    "model name it by a path relative to itself."
-                )
-            if inside.is_file():  # a cascade, in which options of a class of one's own may name files
-                _check_places(read_yaml(inside, "cascade"), path)
-        return self._models[key]
-
-    def part(self, path: str) -> str:
-        """The path of a policy's file, or of its model, inside the folder."""
-        key = os.path.abspath(path)
-        if key not in self._models:
-            self._models[key] = self._tree(Path(key), files_of_part(path))
-        return self._models[key]
+        place = self.tree(path, [file for file in files if file not in code.values()])
+        inside = self._root / place
+        known = (f"{os.path.abspath(self._root)}/", *_OF_THE_SYSTEM, *map(str, code.values()))
+        if strangers := [f for f in files_of_model(inside, options) if not os.path.abspath(f).startswith(known)]:
+            raise SimulstError(
+                f"{path}: names {strangers[0]} by an absolute path, or by its place in this checkout; let the "
+                "model name it by a path relative to itself."
+            )
+        if inside.is_file():  # a cascade, in which options of a class of one's own may name files
+            _check_places(read_yaml(inside, "cascade"), path)
+        return place
 
     def decoding(self, decoding: Decoding) -> dict[str, Any]:
         """A decoding configuration whose files are those of the folder. Modules of one's own are placed, too."""
         for name, file in decoding.code.items():
             self.module(name, file)
-        places = {file: self.part(file) for file in decoding.files if Path(file).exists()}
+        places = {file: self.tree(file, files_of_part(file)) for file in decoding.files if Path(file).exists()}
         folders = {str(Path(file).parent): str(Path(place).parent) for file, place in places.items()}
 
         def moved(value: Any) -> Any:
@@ -185,11 +172,7 @@ class Placer:
         """An option of one's own class: of a file or folder that is there, its place inside the folder."""
         if not isinstance(value, str) or not value or not os.path.exists(value):
             return value
-        key = os.path.abspath(value)
-        if key not in self._models:
-            files = [file for file in Path(key).rglob("*") if file.is_file()] if os.path.isdir(key) else [Path(key)]
-            self._models[key] = self._tree(Path(key), files)
-        return self._models[key]
+        return self.tree(value, [file for file in (Path(value), *Path(value).rglob("*")) if file.is_file()])
 
     def module(self, name: str, file: Path) -> None:
         """A module of one's own, where Python finds it under its name, and by what its package offers."""
@@ -207,33 +190,32 @@ class Placer:
             entries.write_text(f"{before}{line}\n")
 
     def file(self, source: Path, inside: Path) -> None:
-        """One file. Raises SimulstError: it can't be written."""
+        """One file."""
         target = self._root / inside
         if target.exists():
             return
-        try:
-            target.parent.mkdir(parents=True, exist_ok=True)
-            real = os.path.realpath(source)
-            try:
-                if self._copy or os.path.getsize(real) < LINKED:
-                    raise OSError
+        target.parent.mkdir(parents=True, exist_ok=True)
+        real = os.path.realpath(source)
+        if not self._copy and os.path.getsize(real) >= LINKED:
+            with contextlib.suppress(OSError):  # another disk
                 os.link(real, target)
-            except OSError:  # another disk
-                shutil.copy2(real, target)
-        except OSError as error:
-            raise unwritable(target, error) from error
+                return
+        shutil.copy2(real, target)
 
-    def _tree(self, path: Path, files: Iterable[Path]) -> str:
+    def tree(self, path: str, files: Iterable[Path]) -> str:
         """Files in their places relative to each other, as they name each other so; returns the place of `path`."""
-        absolute = [Path(os.path.abspath(file)) for file in files if not _is_of_the_system(file)]
-        top = Path(os.path.commonpath([path if path.is_dir() else path.parent, *(file.parent for file in absolute)]))
-        name, number = path.stem if path.is_file() else path.name, 1
+        whole = Path(os.path.abspath(path))
+        if str(whole) in self._places:
+            return self._places[str(whole)]
+        absolute = [Path(os.path.abspath(file)) for file in files if not str(file).startswith(_OF_THE_SYSTEM)]
+        top = Path(os.path.commonpath([whole if whole.is_dir() else whole.parent, *(f.parent for f in absolute)]))
+        name, number = whole.stem if whole.is_file() else whole.name, 1
         while (self._root / "models" / (place := name if number == 1 else f"{name}-{number}")).exists():
             number += 1
         for file in absolute:
             self.file(file, Path("models", place, file.relative_to(top)))
-        inside = path.relative_to(top)
-        return str(Path("models", place, inside)) if inside.parts else str(Path("models", place))
+        self._places[str(whole)] = found = str(Path("models", place, whole.relative_to(top)))
+        return found
 
 
 def placed(system: System, placer: Placer, device: str) -> System:
@@ -278,7 +260,7 @@ def packed_mapping(path: Path) -> dict[str, Any]:
 def _check_places(content: Any, where: str) -> None:
     """Raise SimulstError if a text in it is the path of a file of this machine."""
     for value in _texts(content):
-        if os.path.isabs(value) and os.path.exists(value) and not _is_of_the_system(Path(value)):
+        if os.path.isabs(value) and os.path.exists(value) and not value.startswith(_OF_THE_SYSTEM):
             raise SimulstError(f"{where}: names {value}, which no other machine has; name it by a relative path.")
 
 
@@ -294,11 +276,3 @@ def _modules(files: Iterable[Path]) -> dict[str, Path]:
     """Module → file, of the files that Python has imported."""
     known = {getattr(module, "__file__", None): name for name, module in sys.modules.items() if name != "__main__"}
     return {known[str(file)]: file for file in files if str(file) in known}
-
-
-def _is_of_the_system(file: Path) -> bool:
-    return str(file).startswith(("/usr/", "/bin/", "/lib"))
-
-
-def _is_below(file: Path, root: Path) -> bool:
-    return Path(os.path.abspath(file)).is_relative_to(os.path.abspath(root))

@@ -28,6 +28,7 @@ from typing import Any
 
 SUMS = "SHA256SUMS"
 REQUIREMENTS = ("requirements.txt", "requirements-verify.txt")
+INSTALL = ("pip", "install", "--no-cache-dir", "--no-deps")
 
 
 def counted(faults: int) -> str:
@@ -66,10 +67,7 @@ def faults_of_files(folder: Path) -> list[str]:
 
 @contextlib.contextmanager
 def environment_of(folder: Path, place: Path, image: dict[str, Any]) -> Iterator[Path]:
-    """The Python of an environment with the pinned packages; made unless it is there.
-
-    Nobody else installs into it during the block.
-    """
+    """The Python of an environment with the pinned packages; made unless it is there. One process has it at a time."""
     python, stamp = place / "bin" / "python", place / ".installed"
     wanted = hashlib.sha256(b"".join((folder / name).read_bytes() for name in REQUIREMENTS)).hexdigest()
 
@@ -81,13 +79,10 @@ def environment_of(folder: Path, place: Path, image: dict[str, Any]) -> Iterator
     place.mkdir(parents=True, exist_ok=True)
     descriptor = os.open(place, os.O_RDONLY)
     try:
-        _lock(descriptor, fcntl.LOCK_SH, place)
-        while not installed():
-            _lock(descriptor, fcntl.LOCK_EX, place)
-            if not installed():  # somebody else may have done it meanwhile
-                _install(folder, place, python, image)
-                stamp.write_text(wanted)
-            _lock(descriptor, fcntl.LOCK_SH, place)
+        _lock(descriptor, place)
+        if not installed():  # somebody else may have done it meanwhile
+            _install(folder, place, python)
+            stamp.write_text(wanted)
         yield python
     finally:
         os.close(descriptor)
@@ -106,13 +101,12 @@ def _check_machine(image: dict[str, Any]) -> None:
         raise SystemExit(f"error: the image has the Debian packages {' '.join(lacking)}; apt-get install them here.")
 
 
-def _install(folder: Path, place: Path, python: Path, image: dict[str, Any]) -> None:
+def _install(folder: Path, place: Path, python: Path) -> None:
     """Make the environment. Raises SystemExit: a package can't be installed."""
     print(f"environment in {place} (minutes, the first time)", flush=True)
     venv.create(place, with_pip=True, clear=True)
     for name in REQUIREMENTS:
-        command = [name if part == "requirements.txt" else part for part in image["install"][1:]]
-        command = [str(python), "-m", "pip", "--disable-pip-version-check", *command]
+        command = [str(python), "-m", *INSTALL, "--disable-pip-version-check", "-r", name]
         log = place / f"{name}.log"
         with log.open("w") as said:
             if subprocess.run(command, cwd=folder, stdout=said, stderr=said, env=_plain()).returncode:
@@ -198,13 +192,13 @@ def _digest(path: Path) -> str:
     return whole.hexdigest()
 
 
-def _lock(descriptor: int, kind: int, place: Path) -> None:
-    """Lock the environment; wait if another verify.py needs it as it is."""
+def _lock(descriptor: int, place: Path) -> None:
+    """Lock the environment; wait if another verify.py has it."""
     try:
-        fcntl.flock(descriptor, kind | fcntl.LOCK_NB)
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:
         print(f"another verify.py is at work in {place}; waiting for it", flush=True)
-        fcntl.flock(descriptor, kind)
+        fcntl.flock(descriptor, fcntl.LOCK_EX)
     except OSError as error:
         print(f"{place}: no locks on this disk ({error.strerror}); start no second verify.py", flush=True)
 

@@ -104,18 +104,6 @@ PROGRAMS = ("simulst", "python", "pip", "hf", "simuleval", "ct2-transformers-con
 SCRIPTS = ("run.sh", "test.sh", "tools/install.sh")
 WHISPER = "egs/prompts/models/whisper-base"
 RECORDING = "usr/share/asterisk/sounds/it_IT_m_Carlo/demo-congrats.wav"
-NOTE = """#!/bin/bash
-arguments=()
-for argument; do
-    if [ "$argument" = /dev/stdin ]; then
-        argument=$CALLS.stdin
-        cat > "$argument"
-    fi
-    arguments+=("$argument")
-done
-printf '%s\\0' "$PWD" "$0" "${arguments[@]}" >> "$CALLS"
-printf '\\036\\0' >> "$CALLS"
-"""
 
 
 @pytest.fixture(scope="module")
@@ -128,7 +116,7 @@ def checkout(tmp_path_factory: pytest.TempPathFactory) -> Path:
     for place in ("tools", "programs", ".venv/bin", "egs/must_c", "egs/iwslt", "exp", "data"):
         (folder / place).mkdir(parents=True)
     for path in [*(folder / name for name in SCRIPTS), *(programs / name for name in PROGRAMS)]:
-        path.write_text(NOTE)
+        path.write_text(pages.NOTE)
         path.chmod(0o755)
     (folder / ".venv/bin/activate").touch()
     tiny_whisper.write(folder / WHISPER, eos=6, languages=("en", "es", "it"))
@@ -211,7 +199,7 @@ def test_what_is_not_run_is_still_there() -> None:
 )
 def test_commands(page: str, here: Path, capsys: pytest.CaptureFixture[str]) -> None:
     for block in pages.blocks(page, "sh"):
-        for folder, program, *arguments in called(block.text, here):
+        for folder, program, *arguments in pages.called(block.text, here, here / "programs"):
             command = " ".join([program, *arguments])
             if not_run(page, command):
                 if program == "simulst":
@@ -230,19 +218,6 @@ def test_commands(page: str, here: Path, capsys: pytest.CaptureFixture[str]) -> 
                 check_script_options(command)
             else:
                 pytest.fail(f"{page}: '{command}' can't be run; if there is a reason, put it into NOT_RUN")
-
-
-def called(commands: str, folder: Path) -> list[list[str]]:
-    """The calls of programs of this repository that commands make: current folder, program, arguments."""
-    calls = folder / "calls"
-    calls.write_bytes(b"")
-    environment = {**os.environ, "CALLS": str(calls), "PATH": f"{folder / 'programs'}:{os.environ['PATH']}"}
-    done = subprocess.run(
-        ["bash", "-euo", "pipefail", "-c", commands], cwd=folder, env=environment, capture_output=True, text=True
-    )
-    assert done.returncode == 0 and not done.stderr, f"{commands}: {done.stderr}"
-    found = [call.split("\0")[:-1] for call in calls.read_text().split("\036\0")[:-1]]
-    return [[where, program.replace(f"{folder}/programs/", ""), *rest] for where, program, *rest in found]
 
 
 def with_one_job(arguments: Sequence[str]) -> list[str]:

@@ -25,7 +25,7 @@ from simulstream.client.wav_reader_client import read_wav_file
 
 from simulst.audio.read import write_wav
 from simulst.errors import SimulstError
-from simulst.handin import logs, needs, pack, tried
+from simulst.handin import logs, needs, pack
 from simulst.handin.agent import arguments_of
 from simulst.handin.check import CLAIM, LOG, RECORDINGS
 from simulst.handin.interface import as_wavs
@@ -374,11 +374,11 @@ def test_torch_is_packed_only_where_it_is_needed(tmp_path: Path, monkeypatch: py
 def test_nvidias_packages_are_packed_with_a_torch_for_gpus(cuda: str | None, monkeypatch: pytest.MonkeyPatch) -> None:
     """Its build for CPUs wants none; pip finds it at an index of its own."""
     found = [SimpleNamespace(metadata={"Name": name}) for name in ("torch", "nvidia-cublas")]
-    monkeypatch.setattr(tried.sys, "modules", {"torch": SimpleNamespace(version=SimpleNamespace(cuda=cuda))})
+    monkeypatch.setattr(needs.sys, "modules", {"torch": SimpleNamespace(version=SimpleNamespace(cuda=cuda))})
     monkeypatch.setattr(importlib.metadata, "packages_distributions", lambda: {"torch": ["torch"]})
     monkeypatch.setattr(importlib.metadata, "distributions", lambda: found)
     monkeypatch.setattr(importlib.metadata, "version", lambda name: "1")
-    packages, _ = tried._imported()
+    packages, _ = needs._imported()
     assert packages == (["nvidia-cublas==1", "torch==1"] if cuda else ["torch==1"])
 
 

@@ -36,14 +36,6 @@ from simulst.models import registry
 from simulst.models.base import Family
 from simulst.opening import Opening
 
-NOTE = """#!/bin/sh
-case "$1" in
-    -c) echo 1; exit ;;  # the number of processors
-    *rehearse.py) exec cat > /dev/null ;;
-esac
-printf '%s\\037' "$PWD" "$(basename "$0")" "$@" >> "$CALLS"
-printf '\\036' >> "$CALLS"
-"""
 CANDIDATES = {"read": {"type": "chunk", "ms": [500, 2500]}, "commit": {"type": "all"}}
 DOWNLOADED = "facebook/s2t-medium-mustc-multilingual-st"
 
@@ -79,7 +71,7 @@ def checkout(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     (root / "egs/iwslt/conf/offline.yaml").write_text(yaml.safe_dump(CANDIDATES))
     for program in (".venv/bin/simulst", ".venv/bin/python", ".venv/bin/hf", "tools/install.sh"):
         (root / program).parent.mkdir(parents=True, exist_ok=True)
-        (root / program).write_text(NOTE)
+        (root / program).write_text(pages.NOTE)
         (root / program).chmod(0o755)
     (root / ".venv/bin/activate").touch()
     folder = tmp_path / "mcif"
@@ -95,21 +87,6 @@ def checkout(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setattr(registry, "families", lambda: {"tiny": TINY})
     monkeypatch.setattr(comet, "_ask", lambda model, segments: [0.5 + 0.01 * n for n, _ in enumerate(segments)])
     return root
-
-
-def called(commands: str, root: Path) -> list[list[str]]:
-    """The calls of programs that commands make: current folder, program, arguments."""
-    calls = root / "calls"
-    calls.write_text("")
-    done = subprocess.run(
-        ["bash", "-euo", "pipefail", "-c", commands],
-        cwd=root,
-        env={**os.environ, "CALLS": str(calls), "PATH": f"{root}/.venv/bin:{os.environ['PATH']}"},
-        capture_output=True,
-        text=True,
-    )
-    assert done.returncode == 0, done.stdout + done.stderr
-    return [call.split("\037")[:-1] for call in calls.read_text().split("\036")[:-1]]
 
 
 def in_this_process(command: list[str], **_: Any) -> subprocess.CompletedProcess[bytes]:
@@ -140,7 +117,9 @@ def as_packed(folder: Path, image: Any, name: str, *_: Any) -> Path:
 def test_the_page(checkout: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     done, said = [], ""
     for block in pages.blocks("docs/iwslt.md", "sh"):
-        for folder, program, *arguments in called(block.text.replace("/corpora/", f"{checkout.parent}/"), checkout):
+        for folder, program, *arguments in pages.called(
+            block.text.replace("/corpora/", f"{checkout.parent}/"), checkout, checkout / ".venv/bin"
+        ):
             monkeypatch.chdir(folder)
             if program == "hf":
                 assert arguments[:2] == ["download", DOWNLOADED]
