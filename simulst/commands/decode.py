@@ -96,11 +96,10 @@ def _decode(
     streams: int,
     force: bool,
 ) -> list[dict[str, Any]]:
-    from simulst.data.context import with_backgrounds
-    from simulst.data.datadir import drawn, read_data_dir, shorter_than
+    from simulst.data.datadir import drawn, read_data_dir, shorter_than, with_backgrounds
     from simulst.machine.cluster import Cluster
-    from simulst.measure.by_sacrebleu import tokenizer_for
     from simulst.measure.file import recordings_scores
+    from simulst.measure.quality import tokenizer_for
     from simulst.models import parse_options
     from simulst.runs import Task, run, score_run
 

@@ -104,6 +104,17 @@ class Instance:
         return json.dumps(row, ensure_ascii=False)
 
 
+def row_of(line: str, wrong: str) -> dict[str, Any]:
+    """A line of a log, which is a JSON object. Raises SimulstError: it is none. wrong: what is said then."""
+    try:
+        row = json.loads(line)
+    except (ValueError, RecursionError):
+        row = None
+    if not isinstance(row, dict):
+        raise SimulstError(wrong)
+    return row
+
+
 def digest_of_test_set(instances: Sequence[Instance]) -> str:
     """A digest of what was translated: names, lengths of the audio, and references. Runs of one test set share it."""
     lines = ((i.name or i.recording, f"{i.source_length:.0f}", i.reference) for i in instances)

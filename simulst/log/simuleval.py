@@ -13,7 +13,7 @@ from typing import Any
 from pydantic import TypeAdapter, ValidationError
 
 from simulst.errors import SimulstError
-from simulst.log.instance import SAME_MS, Instance
+from simulst.log.instance import SAME_MS, Instance, row_of
 
 logger = logging.getLogger(__name__)
 
@@ -67,13 +67,7 @@ def _entry() -> TypeAdapter[Instance]:
 
 
 def _row(line: str, where: str, remedy: str = GIVE) -> dict[str, Any]:
-    try:
-        row = json.loads(line)
-    except (ValueError, RecursionError):
-        row = None
-    if not isinstance(row, dict):
-        raise SimulstError(f"{where}: not an entry of an instances.log ({_short(line)}); {remedy}.")
-    return row
+    return row_of(line, f"{where}: not an entry of an instances.log ({_short(line)}); {remedy}.")
 
 
 def _parse(row: dict[str, Any], where: str, remedy: str = GIVE) -> Instance:

@@ -16,15 +16,15 @@ import logging
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
-from functools import cache
 from pathlib import Path
 from typing import Annotated, Any
 
-from pydantic import Field, TypeAdapter, ValidationError
+from pydantic import Field
 
 from simulst.audio.name import recording_name
 from simulst.errors import SimulstError
-from simulst.log.instance import Instance, Text, Time, check_units
+from simulst.log.instance import Instance, Text, Time, check_units, row_of
+from simulst.options import read_fields
 from simulst.words import completed_by, plain_spaces
 
 logger = logging.getLogger(__name__)
@@ -100,7 +100,7 @@ def read_simulstream(lines: Sequence[str], unit: str, path: str | Path) -> list[
         elif "model_loading_time" in row:  # of another process, which knows none of these clients
             names.clear()
         else:
-            chunk = _parse(row, where)
+            chunk = read_fields(_Chunk, row, f"{where}: not a chunk of simulstream's log", "score its JSONL log")
             client = str(chunk.id)
             if client in names:
                 recording = recordings.setdefault(recording_name(names[client]), _Recording(names[client]))
@@ -167,36 +167,14 @@ def _row(number: int, audio_ms: float, computed_ms: float, tokens: list[str]) ->
 def _rows(lines: Sequence[str], path: str | Path) -> Iterator[tuple[str, dict[str, Any]]]:
     for number, line in enumerate(lines, start=1):
         where = f"{path}, line {number}"
-        if not line.strip():
-            continue
-        try:
-            row = json.loads(line)
-        except (ValueError, RecursionError):
-            row = None
-        if not isinstance(row, dict):
-            raise SimulstError(f"{where}: not a line of simulstream's log; it was cut off or edited, remove it.")
-        yield where, row
+        if line.strip():
+            yield where, row_of(line, f"{where}: not a line of simulstream's log; it was cut off or edited, remove it.")
 
 
 def _wav_name(metadata: Any) -> str:
     """Empty: the metadata name no recording."""
     name = metadata.get("wav_name") if isinstance(metadata, dict) else None
     return name if isinstance(name, str) else ""
-
-
-def _parse(row: dict[str, Any], where: str) -> _Chunk:
-    try:
-        return _chunk().validate_python(row)
-    except ValidationError as error:
-        first = error.errors()[0]
-        says = first["msg"].replace("Input should", "should")
-        name = first["loc"][0]
-        raise SimulstError(f"{where}: not a chunk of simulstream's log: {name}: {says}; score its JSONL log.") from None
-
-
-@cache
-def _chunk() -> TypeAdapter[_Chunk]:
-    return TypeAdapter(_Chunk)
 
 
 def _texts(recordings: Sequence[Sequence[tuple[str, int]]], unit: str, path: str | Path) -> list[list[str]]:

@@ -6,7 +6,7 @@ import hashlib
 import json
 import logging
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -73,7 +73,8 @@ def write_scores(folder: Path, scores: dict[str, Any]) -> dict[str, Any]:
     if is_of_log(earlier, folder) and all(earlier.get(key) == scores.get(key) for key in ("sentences", "BLEU", "chrF")):
         own = {key: one for key, one in (earlier.get(OWN) or {}).items() if is_of_its_code(one)}
         stays = ("COMET", *own)
-        kept = {key: value for key, value in earlier.items() if key in stays or key.startswith(_parts(stays))}
+        parts = tuple(f"{key}_" for key in stays)  # intervals, signatures, models
+        kept = {key: value for key, value in earlier.items() if key in stays or key.startswith(parts)}
         scores = {**kept, **scores}
         if own:
             scores[OWN] = {**own, **scores.get(OWN, {})}
@@ -86,11 +87,6 @@ def write_scores(folder: Path, scores: dict[str, Any]) -> dict[str, Any]:
                 raise
             logger.warning("%s", error)
     return scores
-
-
-def _parts(keys: Iterable[str]) -> tuple[str, ...]:
-    """What the keys of intervals, signatures and models of these metrics begin with."""
-    return tuple(f"{key}_" for key in keys)
 
 
 def read_scores(folder: Path) -> dict[str, Any]:

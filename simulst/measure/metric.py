@@ -113,9 +113,9 @@ class Metric:
 
 def _sacrebleu(name: str) -> Callable[[str], Any]:
     def make(language: str) -> Any:
-        from simulst.measure import by_sacrebleu  # here, as sacreBLEU takes a while to import
+        from simulst.measure import quality  # here, as sacreBLEU takes a while to import
 
-        return getattr(by_sacrebleu, name)(language)
+        return getattr(quality, name)(language)
 
     return make
 

@@ -18,7 +18,7 @@ from simulst.languages import code_of, unit_of
 from simulst.log.instance import Instance, check_units, digest_of_test_set
 from simulst.measure.comet import Comet, segments_of
 from simulst.measure.latency import corpus_latency
-from simulst.measure.longform import Sentences, cut_recordings, figures_of
+from simulst.measure.longform import Cut, Sentences, cut_recordings, figures_of
 from simulst.measure.metric import BUILT_IN, KNOWN, OWN, Metric, Texts, description, rounded
 from simulst.measure.segmentation import read_lines
 
@@ -92,12 +92,8 @@ def score(
     unit = unit or unit_of(language)
     if asked.context is not None:
         instances = _with_terms(instances, asked.context, source_language, language)
-    if asked.sentences is None:
-        texts = _of_sentences(instances, language, unit, path, asked.sources)
-        figures = _figures(instances, texts, path, bootstrap)
-    else:
-        cut = cut_recordings(instances, asked.sentences, language, unit, path)
-        texts, figures = _with_sources(cut.written(language), asked.sources, path), figures_of(cut)
+    texts, cut = _texts(instances, language, unit, path, asked)
+    figures = _figures(instances, texts, path, bootstrap) if cut is None else figures_of(cut)
     scores = _quality(texts, asked.metrics, bootstrap)
     if source_language and code_of(source_language) == code_of(language):
         rates = error_rates(texts.predictions, texts.references, language) if texts.references else (None, None)
@@ -116,17 +112,17 @@ def texts_of(
     asked: Asked = USUAL,
 ) -> Texts:
     """What was written for each sentence of a log, and its reference. Arguments and errors: those of `score`."""
-    unit = unit or unit_of(language)
-    if asked.sentences is None:
-        return _of_sentences(instances, language, unit, path, asked.sources)
-    cut = cut_recordings(instances, asked.sentences, language, unit, path)
-    return _with_sources(cut.written(language), asked.sources, path)
+    return _texts(instances, language, unit or unit_of(language), path, asked)[0]
 
 
-def _of_sentences(
-    instances: Sequence[Instance], language: str, unit: str, path: str | Path, sources: Path | None
-) -> Texts:
-    """Of a log whose entries are sentences, in the order of their indices."""
+def _texts(
+    instances: Sequence[Instance], language: str, unit: str, path: str | Path, asked: Asked
+) -> tuple[Texts, Cut | None]:
+    """The texts; of whole recordings, also how these were cut into sentences."""
+    sources = asked.sources
+    if asked.sentences is not None:
+        cut = cut_recordings(instances, asked.sentences, language, unit, path)
+        return _with_sources(cut.written(language), sources, path), cut
     if unit not in ("word", "char"):
         raise SimulstError(f"unit {unit!r} is not known; choose word or char.")
     if not instances:
@@ -143,13 +139,13 @@ def _of_sentences(
         strata=tuple(instance.stratum for instance in ordered),
     )
     if sources is None or not sources.name.startswith("text."):
-        return _with_sources(texts, sources, path)
+        return _with_sources(texts, sources, path), None
     lines = read_table(sources, allow_empty=True)
     if lacking := [instance.name for instance in ordered if instance.name not in lines]:
         raise SimulstError(
             f"{sources}: has no line of {lacking[0]}, which {path} has; give these sentences' transcript."
         )
-    return replace(texts, sources=tuple(lines[instance.name] for instance in ordered))
+    return replace(texts, sources=tuple(lines[instance.name] for instance in ordered)), None
 
 
 def _with_sources(texts: Texts, sources: Path | None, path: str | Path) -> Texts:

@@ -10,17 +10,17 @@ import logging
 import unicodedata
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import cache
 from itertools import pairwise
 from pathlib import Path
 from typing import Annotated
 
-from pydantic import Field, TypeAdapter, ValidationError
+from pydantic import Field
 
 from simulst.audio.name import recording_name
 from simulst.errors import SimulstError, first_line
 from simulst.files.segments import read_segments
 from simulst.log.instance import Text, Time
+from simulst.options import read_fields
 
 logger = logging.getLogger(__name__)
 
@@ -54,10 +54,11 @@ def read_segmentation(segmentation: Path, references: Path) -> list[Sentence]:
             f"{segmentation}: {len(listed)} segments, but {len(lines)} lines in {references}; give a line for each."
         )
     what = "segment" if segmentation.suffix == ".json" else "line"
-    found = [
-        _sentence(f"{segmentation}, {what} {number}", item, text)
-        for (number, item), text in zip(listed, lines, strict=True)
-    ]
+    remedy = "a segment is {wav: ..., offset: ..., duration: ...}"
+    found = []
+    for (number, item), text in zip(listed, lines, strict=True):
+        content = {**item, "text": text} if isinstance(item, dict) else item
+        found.append(read_fields(Sentence, content, f"{segmentation}, {what} {number}", remedy))
     written = {sentence.recording for sentence in found if sentence.text}
     if silent := [sentence.recording for sentence in found if sentence.recording not in written]:
         raise SimulstError(f"{references}: all lines of {silent[0]} are empty; leave it out, or give its text.")
@@ -92,23 +93,6 @@ def read_lines(path: Path) -> list[str]:
     if lines and lines[0].startswith("\ufeff"):
         raise SimulstError(f"{path}: begins with a byte order mark, which would be scored as text; save it without.")
     return lines
-
-
-@cache
-def _entry() -> TypeAdapter[Sentence]:
-    return TypeAdapter(Sentence)
-
-
-def _sentence(where: str, item: object, text: str) -> Sentence:
-    row = item if isinstance(item, dict) else {}
-    fields = {name: row[name] for name in ("wav", "offset", "duration") if name in row}
-    try:
-        return _entry().validate_python({**fields, "text": text})
-    except ValidationError as error:
-        first = error.errors()[0]
-        raise SimulstError(
-            f"{where}: '{first['loc'][0]}': {first['msg']}; a segment is {{wav: ..., offset: ..., duration: ...}}."
-        ) from None
 
 
 def _check_order(sentences: Sequence[Sentence], path: Path) -> None:

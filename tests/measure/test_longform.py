@@ -463,8 +463,8 @@ def test_recordings_that_were_cut_off_are_told(talks: Talks, caplog: pytest.LogC
         (lambda s: [e.update(wav="first.wav", offset=e["offset"] + 30) for e in s[4:]], "does not name, first second"),
         (lambda s: s.insert(0, s.pop()), "the segments of second are apart"),
         (lambda s: s.insert(0, s.pop(2)), "first goes back from 13 s to 0 s"),
-        (lambda s: s[3].pop("offset"), "line .*: 'offset': Field required"),
-        (lambda s: s[3].update(duration=0.0), "'duration': Input should be greater than 0"),
+        (lambda s: s[3].pop("offset"), "line .*: offset: Field required"),
+        (lambda s: s[3].update(duration=0.0), "duration: Input should be greater than 0"),
     ],
 )
 def test_bad_segmentations(talks: Talks, change: Any, message: str) -> None:
