@@ -13,8 +13,7 @@ from fake import FakeModel
 from simulst.background import NOTHING, Background, known_of_all, read_backgrounds
 from simulst.commands.main import main
 from simulst.config import parse_decoding
-from simulst.data.context import with_backgrounds
-from simulst.data.datadir import Utterance
+from simulst.data.datadir import Utterance, with_backgrounds
 from simulst.errors import SimulstError
 from simulst.measure import Texts
 from simulst.measure.score import term_scores as scores_of_terms

@@ -49,8 +49,7 @@ def bench(
     streams one process keeps up with, a stream's memory, and how long all of the data would take in --jobs processes.
     """
     from simulst.config import load_sweep, parse_values
-    from simulst.data.context import with_backgrounds
-    from simulst.data.datadir import read_data_dir
+    from simulst.data.datadir import read_data_dir, with_backgrounds
     from simulst.machine.processor import processor
     from simulst.models import parse_options
     from simulst.runs import Task, model_of

@@ -1,1 +1,1 @@
-"""Data directories, and what is known of their recordings."""
+"""Data directories."""

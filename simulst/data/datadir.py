@@ -13,12 +13,12 @@ import hashlib
 import math
 import unicodedata
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
-from simulst.audio.name import file_of
+from simulst.audio.name import file_of, recording_name
 from simulst.audio.read import seconds_of
-from simulst.background import NOTHING, Background
+from simulst.background import NOTHING, Background, known_of, read_backgrounds
 from simulst.errors import SimulstError
 from simulst.files.table import read_table, write_table
 
@@ -96,6 +96,18 @@ def text_file(root: Path, language: str) -> Path:
             return path
     have = sorted(path.name.removeprefix("text.") for path in root.glob("text.*"))
     raise SimulstError(f"{root}: no text in language '{language}'; it has {', '.join(have) or 'no text.* file'}.")
+
+
+def with_backgrounds(utterances: Sequence[Utterance], path: str | Path) -> list[Utterance]:
+    """The utterances with what a table says of them. Raises SimulstError: it names none of them; a broken table."""
+    known = read_backgrounds(path)
+    told = []
+    for utterance in utterances:
+        own = known_of(known, (utterance.name, recording_name(utterance.wav)))
+        told.append(replace(utterance, background=own or NOTHING))
+    if told and not any(utterance.background != NOTHING for utterance in told):
+        raise SimulstError(f"{path}: names none of the utterances, such as '{told[0].name}'; check its first column.")
+    return told
 
 
 def shorter_than(utterances: Iterable[Utterance], seconds: float) -> list[Utterance]:

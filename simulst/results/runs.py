@@ -154,7 +154,10 @@ def check_same_data(runs: Sequence[ScoredRun]) -> None:
 
     What scores of older versions do not tell is not compared.
     """
-    data = [_data_of(run) for run in runs]
+    data = [
+        (run.scores.get("sentences"), run.scores.get("test_set"), run.config.names, run.config.task.target_language)
+        for run in runs
+    ]
     for values in zip(*data, strict=True):
         known = [(value, run) for value, run in zip(values, runs, strict=True) if value]
         for value, run in known:
@@ -165,14 +168,6 @@ def check_same_data(runs: Sequence[ScoredRun]) -> None:
                 )
 
 
-def _data_of(run: ScoredRun) -> tuple[Any, ...]:
-    """What a run translates: how many sentences, digests of them and of utterances' names, and into which language.
-
-    What is not known is empty.
-    """
-    return run.scores.get("sentences"), run.scores.get("test_set"), run.config.names, run.config.task.target_language
-
-
 def _is_mixed(folders: Sequence[Path], configs: Sequence[RunConfig]) -> bool:
     """Whether one curve has runs of other systems in other folders.
 
@@ -180,17 +175,12 @@ def _is_mixed(folders: Sequence[Path], configs: Sequence[RunConfig]) -> bool:
     """
     first: dict[str, tuple[Path, tuple[Any, ...]]] = {}
     for folder, config in zip(folders, configs, strict=True):
-        system = _system_of(config)
+        task = config.task
+        system = config.weights or task.model, task.options, task.source_language, task.target_language
         place, other = first.setdefault(config.curve[0], (folder.parent, system))
         if folder.parent != place and system != other:
             return True
     return False
-
-
-def _system_of(config: RunConfig) -> tuple[Any, ...]:
-    """A run's model and languages."""
-    task = config.task
-    return config.weights or task.model, task.options, task.source_language, task.target_language
 
 
 def metrics_of(rows: Iterable[Row]) -> dict[str, Metric]:
