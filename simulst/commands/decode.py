@@ -99,7 +99,7 @@ def _decode(
     from simulst.data.datadir import drawn, read_data_dir, shorter_than, with_backgrounds
     from simulst.machine.cluster import Cluster
     from simulst.measure.file import recordings_scores
-    from simulst.measure.quality import tokenizer_for
+    from simulst.measure.metric import tokenizer_for
     from simulst.models import parse_options
     from simulst.runs import Task, run, score_run
 

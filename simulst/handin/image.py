@@ -9,8 +9,9 @@ from __future__ import annotations
 import ctypes
 import importlib
 import json
+import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
@@ -137,6 +138,13 @@ def environment_of(device: str, python: str, requirements: Sequence[str]) -> dic
         folders = [f"/usr/local/lib/python{python}/site-packages/nvidia/{name}/lib" for name in CUDA_LIBRARIES]
         found["LD_LIBRARY_PATH"] = ":".join(folders)
     return found
+
+
+def packed_environment(folder: Path, variables: Mapping[str, str] | None = None) -> dict[str, str]:
+    """The environment of a process that sees the folder's code alone."""
+    known = {**os.environ, **(variables or {})}
+    known.pop("SYSTEM", None)
+    return {**known, "PYTHONPATH": f"{folder}{os.pathsep}{folder / 'own'}", "PYTHONSAFEPATH": "1"}
 
 
 def missing(image: Image) -> list[str]:

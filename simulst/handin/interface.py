@@ -14,8 +14,7 @@ from pathlib import Path
 from simulst.audio.read import as_int16, is_plain_wav, load_audio, write_wav
 from simulst.errors import SimulstError
 from simulst.files.folder import write_atomically
-from simulst.handin.image import HOST, Image
-from simulst.handin.needs import packed_environment
+from simulst.handin.image import HOST, Image, packed_environment
 
 SERVES = (b"Serving on http", b"Listening to port")
 """What simulstream's HTTP server and SimulEval's agent say once they listen."""

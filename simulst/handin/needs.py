@@ -8,14 +8,14 @@ from __future__ import annotations
 import contextlib
 import importlib.metadata
 import json
-import os
 import subprocess
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from simulst.errors import SimulstError
+from simulst.handin.image import packed_environment
 
 CUBLAS, CUDNN = "nvidia-cublas-cu12==12.9.3.13", "nvidia-cudnn-cu12==9.28.0.42"
 TRIED_SECONDS = 30
@@ -55,13 +55,6 @@ def needs_of_verify(folder: Path, systems: Sequence[str], serving: Needs) -> Nee
     """What verify needs besides, once the folder has its logs. Raises SimulstError: they can't be scored."""
     found, _ = _tried(folder, ["check", *systems])
     return Needs(tuple(one for one in found.packages if one not in serving.packages), found.modules)
-
-
-def packed_environment(folder: Path, variables: Mapping[str, str] | None = None) -> dict[str, str]:
-    """The environment of a process that sees the folder's code alone."""
-    known = {**os.environ, **(variables or {})}
-    known.pop("SYSTEM", None)
-    return {**known, "PYTHONPATH": f"{folder}{os.pathsep}{folder / 'own'}", "PYTHONSAFEPATH": "1"}
 
 
 def _tried(folder: Path, arguments: Sequence[str]) -> tuple[Needs, list[str]]:

@@ -9,13 +9,17 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
-from typing import Any, Literal, get_args
+from typing import TYPE_CHECKING, Any, Literal, get_args
 
 from simulst.errors import SimulstError, warn_once
 from simulst.files.code import files_of_modules
 from simulst.files.folder import digest_of_files
 from simulst.find import find, modules_of
+from simulst.languages import CHINESE, code_of, unit_of
 from simulst.options import read_fields
+
+if TYPE_CHECKING:
+    from sacrebleu.metrics import BLEU, CHRF
 
 Kind = Literal["quality", "lag", "other"]
 Better = Literal["higher", "lower", "neither"]
@@ -111,13 +115,44 @@ class Metric:
         return -value if self.better == "higher" else value
 
 
-def _sacrebleu(name: str) -> Callable[[str], Any]:
-    def make(language: str) -> Any:
-        from simulst.measure import quality  # here, as sacreBLEU takes a while to import
+@functools.cache
+def tokenizer_for(language: str) -> str:
+    """sacreBLEU's tokenizer for a target language: 13a, zh for Chinese, ja-mecab for Japanese.
 
-        return getattr(quality, name)(language)
+    For other languages without spaces it is char.
 
-    return make
+    Raises SimulstError: there is no such language; MeCab or its IPA dictionary is missing for Japanese. (With char,
+        BLEU would be about twice as high.)
+    """
+    if unit_of(language) == "word":
+        return "13a"
+    if code_of(language) in CHINESE:
+        return "zh"
+    if code_of(language) != "ja":
+        return "char"
+    from sacrebleu.metrics import BLEU
+
+    try:
+        BLEU(tokenize="ja-mecab")
+    except (RuntimeError, AssertionError) as error:
+        raise SimulstError(
+            "Japanese BLEU needs MeCab with the IPA dictionary; pip install 'sacrebleu[ja]', or run tools/install.sh."
+        ) from error
+    return "ja-mecab"
+
+
+def bleu_for(language: str) -> BLEU:
+    """sacreBLEU's BLEU for a target language. Raises SimulstError: as `tokenizer_for`."""
+    from sacrebleu.metrics import BLEU  # here, as sacreBLEU takes a while to import
+
+    return BLEU(tokenize=tokenizer_for(language))
+
+
+def chrf_for(language: str) -> CHRF:
+    """sacreBLEU's chrF2, the same for all languages."""
+    from sacrebleu.metrics import CHRF
+
+    return CHRF()
 
 
 def _lags(of: Literal["sentences", "recordings"], *keys: str, with_computation: Sequence[str]) -> tuple[Metric, ...]:
@@ -140,8 +175,8 @@ def _lags(of: Literal["sentences", "recordings"], *keys: str, with_computation: 
 
 
 BUILT_IN = (
-    Metric("BLEU", "higher", corpus=_sacrebleu("bleu_for")),
-    Metric("chrF", "higher", corpus=_sacrebleu("chrf_for")),
+    Metric("BLEU", "higher", corpus=bleu_for),
+    Metric("chrF", "higher", corpus=chrf_for),
     Metric("COMET", "higher", digits=3, kept=4, interval=False),
     Metric("WER", "lower", unit="%", interval=False),
     Metric("CER", "lower", unit="%", interval=False),

@@ -38,7 +38,7 @@ from simulst.hypotheses import Tokens
 from simulst.languages import unit_of
 from simulst.log.instance import Instance
 from simulst.measure.latency import instance_latency
-from simulst.measure.quality import bleu_for, chrf_for
+from simulst.measure.metric import bleu_for, chrf_for
 from simulst.models.espnet.encoding import encode_whole
 from simulst.models.espnet.experiment import CONFIG, Experiment
 from simulst.models.espnet.loading import decoder_of, load

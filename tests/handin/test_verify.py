@@ -29,8 +29,7 @@ from run_commands import simulst
 from simulst.handin import check, interface
 from simulst.handin import verify as verification
 from simulst.handin.check import AGENT_LOG, CLAIM, LOG, SCORES, difference
-from simulst.handin.image import read_image
-from simulst.handin.needs import packed_environment
+from simulst.handin.image import packed_environment, read_image
 from simulst.handin.pack import _write_sums
 from simulst.handin.system import System
 from simulst.handin.verify import SUMS, faults_of_files

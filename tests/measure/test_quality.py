@@ -16,8 +16,8 @@ from hypothesis import strategies as st
 from sacrebleu.metrics import BLEU, CHRF
 
 from simulst.errors import SimulstError
-from simulst.measure.metric import KNOWN, Metric, Texts
-from simulst.measure.quality import Difference, Quality, bleu, error_rates, judge, paired, sentence_chrf, tokenizer_for
+from simulst.measure.metric import KNOWN, Metric, Texts, tokenizer_for
+from simulst.measure.quality import Difference, Quality, bleu, error_rates, judge, paired, sentence_chrf
 
 RNG = random.Random(1)
 WORDS_KNOWN = "the a cat dog house tree runs sees big small quickly and under over it was"
