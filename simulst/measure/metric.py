@@ -6,6 +6,7 @@ my_module:TER` computes it; scores.json then describes it, so that whatever show
 
 from __future__ import annotations
 
+import functools
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
