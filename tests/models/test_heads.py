@@ -22,7 +22,7 @@ from simulst.commands.models import models
 from simulst.errors import SimulstError
 from simulst.models import load_model
 from simulst.models.aligned_pairs import Aligned, align_pairs, read_pairs, read_pharaoh, spoken_pairs, spread
-from simulst.models.cascade.loading import load_translator
+from simulst.models.cascade.loading import open_translator, read_translator
 from simulst.models.heads import Seen, Spoken, heads_beside, rank
 from simulst.models.huggingface.decoder import SteppedDecoder
 from simulst.opening import Opening
@@ -164,7 +164,8 @@ def translator(folder: Path, kind: str) -> dict[str, Any]:
 
 @pytest.mark.parametrize("kind", ["llama", "qwen3", "marian"])
 def test_what_is_seen_is_what_the_library_shows(kind: str, tmp_path: Path) -> None:
-    ours: Any = load_translator(tmp_path / "c.yaml", translator(tmp_path, kind), 1)(Opening("en", "de"))
+    path = tmp_path / "c.yaml"
+    ours: Any = read_translator(path, translator(tmp_path, kind)).load(path, 1)(Opening("en", "de"))
     source, target = "the cat sat", "die Katze, ein Café"
     seen = ours.seen(source, target)
     load = getattr(transformers, f"AutoModelFor{'Seq2SeqLM' if kind == 'marian' else 'CausalLM'}").from_pretrained
@@ -203,8 +204,7 @@ def test_the_command(kind: str, tmp_path: Path) -> None:
     found = json.loads((tmp_path / "m/alignment_heads.json").read_text())
     assert len(found["heads"]) == 2 and found["scores"] == sorted(found["scores"], reverse=True)
     assert [list(pair) for pair in heads_beside(tmp_path / "m", 2, 2)] == found["heads"]
-    opened: Any = load_translator(cascade, {"type": "llm" if kind == "llama" else "huggingface", "model": "m"}, 1)
-    opened = opened(Opening("en", "de"))
+    opened: Any = open_translator(cascade, "en", "de")[0]
     used = opened._loaded.heads if kind == "llama" else opened._parts.alignment_heads
     assert [list(pair) for pair in used] == found["heads"]
     (tmp_path / "en").write_text("the cat\n" * 20)

@@ -208,8 +208,6 @@ def test_what_is_complete_is_kept_and_what_differs_is_refused(
     other = {**vars(QUICK), "sizes": Sizes(10, 4, 8, 12)}
     with pytest.raises(SimulstError, match="begun with mels 20, not 10; name another folder, or use --force"):
         train(*data, out, Options(**other))
-    with pytest.raises(SimulstError, match="begun with patience 2, not 3"):
-        train(*data, out, Options(**{**vars(QUICK), "patience": 3}))
     slow = tones.write(tmp_path / "slow", 20, 0, tau=40)
     with pytest.raises(SimulstError, match="begun with tau 20, not 40"):
         train(*slow, *slow, out, QUICK)

@@ -101,8 +101,6 @@ def test_tokens_of_something_else_are_refused(text: Path, tmp_path: Path, capsys
     assert capsys.readouterr().out.endswith("tokens: complete; --force does it again\n")
     with pytest.raises(SimulstError, match=r"tokens: was begun with size 50, not 45; .* --force"):
         train_tokens([text], tmp_path / "tokens", 45)
-    with pytest.raises(SimulstError, match="was begun with kind unigram, not char"):
-        train_tokens([text], tmp_path / "tokens", 50, "char")
     text.write_text(text.read_text().replace("katze", "kuh"))
     with pytest.raises(SimulstError, match="was begun with text "):
         train_tokens([text], tmp_path / "tokens", 50)

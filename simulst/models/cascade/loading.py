@@ -14,7 +14,7 @@ from simulst.models.cascade.recognisers import OwnModel, Recogniser
 from simulst.models.cascade.session import Cascade
 from simulst.models.cascade.settings import CascadeOptions, Settings, beside, read_settings
 from simulst.models.cascade.transcript import Transcript
-from simulst.models.cascade.translators import Opener, Translation, Translator
+from simulst.models.cascade.translators import Translation, Translator
 from simulst.models.huggingface.folder import find_folder
 from simulst.opening import Opening
 from simulst.options import build_options
@@ -34,7 +34,7 @@ def load(path: Path, options: CascadeOptions, cores: int) -> Cascade:
     recogniser = read_recogniser(path, settings)
     decoding = recogniser.policies(path)
     model = recogniser.load(path, cores)
-    return Cascade(model, decoding, load_translator(path, settings.translator, cores), settings)
+    return Cascade(model, decoding, read_translator(path, settings.translator).load(path, cores), settings)
 
 
 def files(path: Path, options: CascadeOptions) -> tuple[Path, ...]:
@@ -56,18 +56,13 @@ def tells(path: Path, options: CascadeOptions) -> bool:
     return read_recogniser(path, read_settings(path)).tells(path)
 
 
-def load_translator(path: Path, raw: dict[str, Any], cores: int) -> Opener:
-    """From what a cascade's file says. Raises SimulstError: no such type, wrong options, what `load` raises."""
-    return read_translator(path, raw).load(path, cores)
-
-
 def open_translator(path: Path, source: str, target: str) -> tuple[Translation, Path]:
     """Of a cascade's file: a translation, and the folder of its model. Raises SimulstError: it has none."""
-    raw = read_settings(path).translator
-    model = getattr(read_translator(path, raw), "model", None)
+    translator = read_translator(path, read_settings(path).translator)
+    model = getattr(translator, "model", None)
     if model is None:
         raise SimulstError(f"{path}: this translator has no model with heads; give one of type llm or huggingface.")
-    opened = load_translator(path, raw, available_cores())(Opening(source, target))
+    opened = translator.load(path, available_cores())(Opening(source, target))
     return opened, find_folder(Path(beside(path, model)))
 
 

@@ -199,9 +199,10 @@ WITHOUT_TORCH = """
 import sys
 from pathlib import Path
 sys.modules["torch"] = None
-from simulst.models.cascade.loading import load_translator
+from simulst.models.cascade.loading import read_translator
 from simulst.opening import Opening
-load_translator(Path("cascade.yaml"), {"type": "ctranslate2", "model": sys.argv[1]}, 1)(Opening("en", "de"))
+path = Path("cascade.yaml")
+read_translator(path, {"type": "ctranslate2", "model": sys.argv[1]}).load(path, 1)(Opening("en", "de"))
 """
 
 
