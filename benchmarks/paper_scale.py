@@ -176,7 +176,8 @@ def run_huggingface(conf: dict[str, Any], steps: int, seconds: float, utterances
 
     parts = conf.pop("new_model")
     settings = conf.pop("settings")
-    options = FineTuning(**{**conf, "accumulate": 1, "dtype": "float32", "average": tuple(conf["average"])})
+    changed = {"accumulate": 1, "dtype": "float32", "average": tuple(conf["average"]), "ctc_weight": 0.0}
+    options = FineTuning(**conf | changed)
     kind = parts["encoder"].get("model_type", TYPES[parts["encoder"]["name"]])
     encoder_config = transformers.AutoConfig.for_model(kind, **SHAPES["large speech encoder"])
     decoder_config = transformers.MBartConfig(**SHAPES[parts["decoder"]["name"]], is_decoder=True)
@@ -218,7 +219,7 @@ def run_huggingface(conf: dict[str, Any], steps: int, seconds: float, utterances
         with tempfile.TemporaryDirectory() as out:
             loader: Any = DataLoader([0] * steps, collate_fn=lambda _: dict(batch))  # type: ignore[arg-type]
             arguments = _arguments(options, Path(out), steps)
-            Trainer(model, arguments, loader, lambda loss, count: None, options.label_smoothing, 0.0, [Timed()]).train()
+            Trainer(model, arguments, loader, options, lambda loss, count: None, [Timed()]).train()
         found |= {"steps": steps, "training_GiB": memory(), "seconds_per_step": statistics.median(times[1:])}
     model.zero_grad(set_to_none=True)
     pieces = learn_pieces(["ein Hund und eine Katze " * 3], 30, TOKENS)

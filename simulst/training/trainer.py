@@ -153,7 +153,8 @@ class Follow(TrainerCallback):
     """
 
     def __init__(self, model: Any, train: DataLoader, dev: DataLoader, options: FineTuning, out: Path) -> None:
-        self._model, self._train, self._dev, self._options, self._out = model, train, dev, options, out
+        self._model, self._dev, self._options, self._out = model, dev, options, out
+        self._batches: Any = train.batch_sampler
         self._per_epoch = math.ceil(len(train) / options.accumulate)
         epochs = options.epochs * self._per_epoch
         self.total = min(epochs, options.updates or epochs)
@@ -178,7 +179,7 @@ class Follow(TrainerCallback):
         )
 
     def on_epoch_begin(self, args: Any, state: Any, control: Any, **_: Any) -> None:
-        self._train.batch_sampler.set_epoch(state.global_step // self._per_epoch)
+        self._batches.set_epoch(state.global_step // self._per_epoch)
         self._loss, self._tokens = 0.0, 0
 
     def on_step_end(self, args: Any, state: Any, control: Any, **_: Any) -> None:
