@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Annotated, Literal
-
-from pydantic import Field
+from typing import Literal
 
 from simulst.errors import SimulstError
+from simulst.options import Amount, NotNegative
 
 LEAST_WINDOW = 5.0  # seconds
 
@@ -25,9 +24,9 @@ class ESPnetOptions:
     """
 
     device: str = "cpu"
-    threads: Annotated[int, Field(ge=0)] = 0
+    threads: Amount = 0
     checkpoint: str = ""
-    window: Annotated[float, Field(ge=0, allow_inf_nan=False)] = 0.0
+    window: NotNegative = 0.0
     precision: Literal["float32", "int8", "bfloat16", "float16"] = "float32"
 
     def __post_init__(self) -> None:
