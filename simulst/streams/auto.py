@@ -63,6 +63,8 @@ class AutoStream(Listening):
     Raises SimulstError: what `open_part` raises for the first of the languages; the detector is missing.
     """
 
+    _asking = Asking()
+
     def __init__(
         self,
         tell: Callable[[np.ndarray], Mapping[str, float]],
@@ -72,13 +74,12 @@ class AutoStream(Listening):
         meter: Meter,
         replays: bool,
         timed: bool = False,
-        asking: Asking = Asking(),
     ) -> None:
         for language in among[:1]:
             open_part(language, meter, 0.0)  # raises now if it can't be opened
         self.unit, self.meter = unit, meter
         self.languages: list[tuple[float, str]] = []
-        self._tell, self._among, self._open_part, self._asking = tell, frozenset(among), open_part, asking
+        self._tell, self._among, self._open_part = tell, frozenset(among), open_part
         self._replays = replays
         self.listen(start_of_stream, timed)
         meter.first("language")  # a session of the model need not tell it, too
