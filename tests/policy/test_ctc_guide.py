@@ -289,7 +289,6 @@ def test_labels_and_options() -> None:
     assert CTCGuide("a", 1, True, "small").curve == "guide-small-exact-n"
     assert CTCGuide("exp/st", 0.0, checkpoint="chosen.pth").files == ("exp/st/chosen.pth",)
     for changes, words in (
-        ({"threshold": math.nan}, "stop: threshold is not a number"),
         ({"name": "a/b"}, "its label 'allw_guide-a/b-0.5_1000ms' can't name a folder"),
         ({"model": 3}, "option 'model': Input should be a valid string"),
     ):
