@@ -160,9 +160,6 @@ def test_what_has_no_head(made: tuple[Path, Any], tmp_path: Path) -> None:
     with pytest.raises(SimulstError, match="divergence needs a head that foresees divergence"):
         Stream(other.session(Opening("en", "de")), Decoding(Chunk(640), All(), Divergence(1.0)))
     Stream(other.session(Opening("en", "de")), Decoding(Chunk(640), All(), MaxTokens(1)))
-    for wrong in (Divergence, Entropy, Margin):
-        with pytest.raises(SimulstError, match="give 0 nats or more"):
-            wrong(float("nan"))
     tiny_espnet.write_waiting(tmp_path / "waits", "contextual_block_conformer", (1680.0, 640.0), (0,))
     tiny_espnet.write(tmp_path / "full", "conformer")
     for experiment, message in (
