@@ -69,8 +69,8 @@ HERE = Cluster()
 def mapper(cluster: Cluster) -> Iterator[Map]:
     """Yield a function that distributes jobs over the cluster.
 
-    A job is a tuple that begins with a number and an object with a `name`. If a job kills every process that tries it,
-    its result is its number and an error message.
+    A job is a tuple that begins with a number. If it kills every process that tries it, its result is its number and
+    an error message.
     Raises SimulstError: Dask is missing; no scheduler answers; there is no Slurm, or it refuses the jobs.
     """
     if cluster.slurm and cluster.scheduler is not None:
@@ -376,7 +376,7 @@ def _run_all(client: Any, work: Callable[[Any], Any], jobs: list[Any]) -> Iterat
             try:
                 yield submit(job).result()
             except KilledWorker:
-                yield job[0], f"{job[1].name}: the process that decoded it died each time (out of memory?)"
+                yield job[0], "the process that decoded it died each time (out of memory?)"
 
 
 @contextmanager

@@ -113,7 +113,7 @@ def _extract(
         for index, result in run_all(work, jobs):
             shard = lacking[index]
             if isinstance(result, str):
-                failures.append(result)
+                failures.append(f"{shard.name}: {result}")
             else:
                 write_atomically(_file(out, shard.number), "".join(line + "\n" for line in result))
             progress.update(len(shard.utterances))
@@ -169,7 +169,7 @@ def _work(task: Task, jobs: int | None, options: Options, job: tuple[int, Shard]
         unit = unit_of(task.target_language)
         found = align(translator, translator.frames, options.tau, model.text, options.open_end, unit)
     except SimulstError as error:
-        return index, f"{shard.name}: {error}"
+        return index, str(error)
     lines = []
     for utterance, alignment in zip(shard.utterances, found, strict=True):
         pairs = [{"frames": pair.frames, "text": model.text(pair.tokens).strip()} for pair in alignment.pairs]

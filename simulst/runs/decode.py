@@ -14,7 +14,7 @@ import resource
 from collections.abc import Iterator, Sequence
 from concurrent.futures import Future
 from contextlib import ExitStack
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -278,7 +278,7 @@ def _run(
         with tqdm(total=len(utterances), initial=done, unit="utt", desc=_describe(states)) as progress:
             for index, result in _results(run_all, place, share, jobs, streams, cluster.is_here and cluster.jobs == 1):
                 if isinstance(result, str):
-                    failures.append(result)
+                    failures.append(f"{utterances[index].name}: {result}")
                 else:
                     failures += _keep(lacking_of[index], result, utterances[index].name, len(states) > 1)[:1]
                 progress.update()
@@ -294,14 +294,6 @@ def _run(
         )
 
 
-@dataclass(frozen=True)
-class _Configurations:
-    """Configurations to check before any utterance is decoded. name: stands for the utterance's name in errors."""
-
-    raws: list[dict[str, Any]]
-    name: str = "the model"
-
-
 def _sent(state: RunFolder, cluster: Cluster) -> dict[str, Any]:
     """A configuration as a worker gets it: plain values, with absolute paths for other machines."""
     return state.decoding.raw if cluster.is_here else state.decoding.portable()
@@ -312,8 +304,7 @@ def _check(run_all: Map, place: tuple[Task, int | None], states: Sequence[RunFol
 
     Raises SimulstError: the model does not support a configuration; a policy can't be opened.
     """
-    job = (0, _Configurations([_sent(state, cluster) for state in states]))
-    [(_, wrong)] = run_all(functools.partial(_open_all, *place), [job])
+    [(_, wrong)] = run_all(functools.partial(_open_all, *place), [(0, [_sent(state, cluster) for state in states])])
     if isinstance(wrong, str):
         raise SimulstError(wrong)
     for state, error in zip(states, wrong, strict=True):
@@ -321,15 +312,15 @@ def _check(run_all: Map, place: tuple[Task, int | None], states: Sequence[RunFol
             raise SimulstError(f"{state.decoding.label}: {error}" if len(states) > 1 else error)
 
 
-def _open_all(task: Task, jobs: int | None, job: tuple[int, _Configurations]) -> tuple[int, list[str] | str]:
+def _open_all(task: Task, jobs: int | None, job: tuple[int, list[dict[str, Any]]]) -> tuple[int, list[str] | str]:
     """The error message of each configuration, in any process; empty if it is fine. jobs: see `model_of`."""
-    number, configurations = job
+    number, raws = job
     wrong = []
     try:
         model = model_of(task, jobs)
     except Exception as error:
         return number, sentence_of(error)
-    for raw in configurations.raws:
+    for raw in raws:
         try:
             open_stream(model, parse_decoding(raw, "configuration"), task.source_language, task.target_language)
             wrong.append("")
@@ -378,26 +369,18 @@ def _spoken(task: Task, share: bool, job: Job) -> Spoken:
 
 def _steps(model: Model, task: Task, spoken: Spoken, job: Job, alone: bool = False) -> Steps[Result]:
     """Decode one utterance, in steps. alone: see `Spoken.steps`."""
-    index, utterance, raws = job
+    index, _, raws = job
     try:
         decodings = [parse_decoding(raw, "configuration") for raw in raws]
         found = yield from spoken.steps(model, decodings, task.unit, alone)
     except Exception as error:  # of any kind, as it may come from code or audio that a user brought
-        return index, f"{utterance.name}: {sentence_of(error)}"
+        return index, sentence_of(error)
     return index, [str(one) if isinstance(one, SimulstError) else one for one in found]
 
 
 def _work(task: Task, jobs: int | None, share: bool, job: Job) -> Result:
     """Decode one utterance, in any process. jobs: see `model_of`."""
     return run_alone(_steps(model_of(task, jobs), task, _spoken(task, share, job), job, alone=True))
-
-
-@dataclass(frozen=True)
-class _Group:
-    """Jobs that a process does together. name: in errors."""
-
-    jobs: list[Job]
-    name: str
 
 
 def _results(
@@ -410,27 +393,27 @@ def _results(
         yield from _work_together(*place, share, streams, jobs)
     else:
         size = GROUP * streams
-        groups = [_Group(jobs[i : i + size], jobs[i][1].name) for i in range(0, len(jobs), size)]
+        groups = [jobs[i : i + size] for i in range(0, len(jobs), size)]
         work = functools.partial(_work_group, *place, share, streams)
-        lost: list[_Group] = []
+        lost: list[list[Job]] = []
         for number, results in run_all(work, list(enumerate(groups))):
             if isinstance(results, str):  # its process died: one by one, to find the utterance that kills it
-                lost += [_Group([job], job[1].name) for job in groups[number].jobs]
+                lost += [[job] for job in groups[number]]
             else:
                 yield from results
         for number, results in run_all(work, list(enumerate(lost))) if lost else ():
             if isinstance(results, str):
-                yield lost[number].jobs[0][0], results
+                yield lost[number][0][0], results
             else:
                 yield from results
 
 
 def _work_group(
-    task: Task, jobs: int | None, share: bool, streams: int, group: tuple[int, _Group]
+    task: Task, jobs: int | None, share: bool, streams: int, group: tuple[int, list[Job]]
 ) -> tuple[int, list[Result]]:
     """Decode a group, in any process."""
-    number, of = group
-    return number, list(_work_together(task, jobs, share, streams, of.jobs))
+    number, work = group
+    return number, list(_work_together(task, jobs, share, streams, work))
 
 
 def _work_together(task: Task, jobs: int | None, share: bool, streams: int, work: Sequence[Job]) -> Iterator[Result]:
