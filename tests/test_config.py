@@ -117,8 +117,6 @@ COMMITS = "all, hold, local_agreement, shared_prefix"
         (READ + "commit: {type: all, whole_words: 1}", ["'commit'", "'whole_words'", "valid boolean"]),
         (READ + COMMIT + "segment: {type: pause}", ["'segment'", "'pause'", "needs the option 'seconds'"]),
         (READ + "commit: {type: hold, m: 2}", ["'commit'", "'hold'", "'m'", "it has n, whole_words."]),
-        (READ + "commit: {type: hold}", ["'commit'", "'hold'", "needs the option 'n'"]),
-        (COMMIT + "read: {type: chunk}", ["'read'", "'chunk'", "needs the option 'ms'"]),
         (READ + "commit: {type: hold, n: two}", ["'commit'", "'n'", "integer", "'two'"]),
         (COMMIT + "read: {type: chunk, ms: [1, 2]}", ["'read'", "'ms'", "several values, [1, 2]", "simulst sweep"]),
         (READ + COMMIT + "commit: {type: hold, n: 2}", ["not valid YAML", "the key 'commit' stands twice, line 3"]),
