@@ -274,19 +274,16 @@ def test_words_without_tokens_pass_with_a_warning(caplog: pytest.LogCaptureFixtu
     ]
 
 
-def test_labels_and_options() -> None:
+def test_options() -> None:
     raw = {
         "read": {"type": "chunk", "ms": 1000},
         "stop": {"type": "ctc_guide", "model": "exp/st", "threshold": -0.5},
         "commit": {"type": "all", "whole_words": True},
     }
     how = parse_decoding(raw, "here")
-    assert (how.label, how.curve) == ("allw_guide-0.5_1000ms", ("allw_guide-0.5", 1000))
     assert (
         how.files == ("exp/st",) == Decoding(Chunk(1000), All(whole_words=True), AnyOf((how.stop, MaxTokens(3)))).files
     )
-    assert CTCGuide("a", 1, True, "small").label == "guide-small-exact+1"
-    assert CTCGuide("a", 1, True, "small").curve == "guide-small-exact-n"
     assert CTCGuide("exp/st", 0.0, checkpoint="chosen.pth").files == ("exp/st/chosen.pth",)
     for changes, words in (
         ({"name": "a/b"}, "its label 'allw_guide-a/b-0.5_1000ms' can't name a folder"),

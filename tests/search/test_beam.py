@@ -175,22 +175,6 @@ def test_a_broken_checkpoint() -> None:
         Tiny(0).search(model.memory(0, 9) * math.nan, JointBeamSearch())
 
 
-@pytest.mark.parametrize(
-    "options",
-    [
-        {"beam": 0},
-        {"ctc_weight": -0.1},
-        {"ctc_weight": 1.1},
-        {"ctc_weight": math.nan},
-        {"length_bonus": math.inf},
-        {"max_length_ratio": 0.0},
-    ],
-)
-def test_options_that_make_no_sense(options: dict[str, Any]) -> None:
-    with pytest.raises(SimulstError, match=next(iter(options))):
-        JointBeamSearch(**options)
-
-
 @settings(max_examples=20)
 @given(st.integers(0, 10**6), st.integers(8, 40), st.integers(1, 6), st.integers(1, 4))
 def test_a_batch_of_hypotheses_is_scored_as_each_alone(seed: int, frames: int, beam: int, steps: int) -> None:
