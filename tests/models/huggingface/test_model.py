@@ -1,6 +1,7 @@
 """Sessions of Hugging Face models under our searches and policies, on tiny random models of each kind."""
 
 import contextlib
+import itertools
 import json
 import math
 import shutil
@@ -28,7 +29,7 @@ from simulst.models import load_model
 from simulst.models.huggingface import decoder
 from simulst.models.huggingface import model as module
 from simulst.models.huggingface.architectures import Architecture, Canary, Seamless, Whisper
-from simulst.models.huggingface.model import Encode, HuggingFace, HuggingFaceSession
+from simulst.models.huggingface.model import Encode, HuggingFace, HuggingFaceSession, monotonic_frames
 from simulst.needs import Need
 from simulst.opening import Opening
 from simulst.policy.context import Look
@@ -500,6 +501,36 @@ def test_a_stop_that_asks_when_tokens_end(model: HuggingFace, monkeypatch: pytes
     for tokens, times in asked:
         assert times == [3 + time for time in session._end_times(committed + tokens)[2:]]
         assert all(3 < time <= 5.2 + 1e-6 for time in times)
+
+
+# The times of tokens
+
+
+@given(st.integers(1, 4), st.integers(1, 5), st.integers(0, 10**6))
+@settings(max_examples=60)
+def test_the_best_of_all_alignments(tokens: int, frames: int, seed: int) -> None:
+    weights = np.random.default_rng(seed).random((tokens, frames)) + 0.01
+
+    def score(places: tuple[int, ...]) -> float:
+        return sum(np.log(weights[token, frame]) for token, frame in enumerate(places))
+
+    found = tuple(monotonic_frames(weights))
+    assert found == tuple(sorted(found)) and len(found) == tokens
+    best = max(score(places) for places in itertools.combinations_with_replacement(range(frames), tokens))
+    np.testing.assert_allclose(score(found), best)
+
+
+def test_attention_that_jumps() -> None:
+    """A single token that looks at the end does not take the others with it."""
+    weights = np.full((4, 10), 0.01)
+    for token, frame in enumerate((1, 9, 3, 5)):
+        weights[token, frame] = 0.9
+    assert [monotonic_frames(weights)[token] for token in (0, 2, 3)] == [1, 3, 5]
+
+
+def test_nothing_to_align() -> None:
+    assert monotonic_frames(np.zeros((0, 5))) == []
+    assert monotonic_frames(np.zeros((3, 1))) == [0, 0, 0]
 
 
 # Whisper's encoder
