@@ -12,7 +12,7 @@ line of its own. `text` is in the source language, `target_text` in the target l
 without `=` is the same in both languages, and one of the two may be empty.
 
 `egs/iwslt/local/prepare_iwslt.py` also writes a column `audio`: the digest of how the recording begins
-(simulst.audio.heard), for programs that are not told its name.
+(simulst.audio.read), for programs that are not told its name.
 """
 
 from __future__ import annotations

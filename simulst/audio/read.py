@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import io
 import math
 import os
@@ -45,6 +46,7 @@ SUBTYPES = {  # those in which libsndfile can seek, and the bytes of a sample
 MALFORMED = 3  # libsndfile's number of this error
 UNKNOWN = (range(0x7FFF0000, 0x80000001), range(0xFFFFF000, 0x100000000))
 """Numbers of bytes that stand for an unknown number: sox writes 0x7FFFF000, arecord 0x80000000, FFmpeg 0xFFFFFFFF."""
+HEARD = SAMPLE_RATE // 10  # samples that are compared; those of exactly 0 at the very beginning are skipped
 LEAST_REST = 0.05  # seconds; fewer bytes behind the samples than these are a tag or padding, not audio
 GIVE = "give WAV, FLAC, OGG, MP3, M4A, or a film such as MP4"
 _PROMISE = re.compile(r"^ *(?:data|SSND|BODY|Data Size|riff|Riff size) *: (\d+) \(should be (\d+)\)", re.MULTILINE)
@@ -154,6 +156,23 @@ def as_int16(samples: np.ndarray) -> np.ndarray:
     Returns: (n,), int16.
     """
     return np.clip(np.round(samples * 32768), -32768, 32767).astype(np.int16)
+
+
+def digest_of_beginning(samples: np.ndarray) -> str:
+    """The digest (16 hexadecimal digits) of the first HEARD samples from the first on that is not 0, as 16 bits.
+
+    By it, a program that is not told a recording's name can recognise it.
+
+    samples: the recording from its beginning, shape (n,), float32, 16 kHz.
+
+    Returns: "" if the samples do not reach so far yet.
+    """
+    sounding = as_int16(samples)
+    sounds = np.flatnonzero(sounding)
+    part = sounding[sounds[0] :][:HEARD] if sounds.size else sounds
+    if part.size < HEARD:
+        return ""
+    return hashlib.sha256(part.astype("<i2").tobytes()).hexdigest()[:16]
 
 
 @dataclass(frozen=True)

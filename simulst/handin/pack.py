@@ -13,8 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import simulst
-from simulst.audio.heard import digest_of_beginning
-from simulst.audio.read import load_audio
+from simulst.audio.read import digest_of_beginning, load_audio
 from simulst.background import ALL, read_known, table_of_backgrounds
 from simulst.errors import SimulstError
 from simulst.files.folder import replaced, sha256_of

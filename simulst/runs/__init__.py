@@ -1,14 +1,13 @@
 """Runs: decode a data directory under one or many configurations, keep the results, and score them.
 
-config.py has config.yaml, folder.py the folder with it and the log; decode.py fills it; score.py scores it.
+config.py has task and config.yaml, folder.py the folder with it and the log; decode.py fills it; score.py scores it.
 """
 
 from __future__ import annotations
 
-from simulst.runs.config import CONFIG, RunConfig, read_run_config
+from simulst.runs.config import CONFIG, RunConfig, Task, model_of, read_run_config
 from simulst.runs.decode import decode_utterance, instance_of, names_of, run
 from simulst.runs.score import compare_runs, read_run_log, score_run
-from simulst.runs.task import Task, model_of
 
 __all__ = [
     "CONFIG",

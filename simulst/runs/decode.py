@@ -35,8 +35,8 @@ from simulst.machine.cluster import HERE, Cluster, Map, mapper
 from simulst.machine.threads import waited_seconds, waits
 from simulst.meter import Memo, Meter
 from simulst.models import digest_of_weights
+from simulst.runs.config import Task, model_of
 from simulst.runs.folder import RunFolder, audio_digest
-from simulst.runs.task import Task, model_of
 from simulst.session import Model
 from simulst.streams import OpenStream, open_stream
 from simulst.streams.driver import Driver

@@ -19,8 +19,16 @@ from simulst.log import LOG
 from simulst.log.instance import Instance
 from simulst.log.simuleval import read_unfinished
 from simulst.measure.file import SCORES
-from simulst.runs.config import AGAIN, CONFIG, RunConfig, check_same, new_run_config, read_run_config, write_run_config
-from simulst.runs.task import Task
+from simulst.runs.config import (
+    AGAIN,
+    CONFIG,
+    RunConfig,
+    Task,
+    check_same,
+    new_run_config,
+    read_run_config,
+    write_run_config,
+)
 
 
 @dataclass

@@ -29,7 +29,7 @@ from pydantic import Field
 from simulstream.server.speech_processors import SpeechProcessor
 from simulstream.server.speech_processors.incremental_output import IncrementalOutput
 
-from simulst.audio.heard import digest_of_beginning
+from simulst.audio.read import digest_of_beginning
 from simulst.audio.units import SAMPLE_RATE
 from simulst.background import ALL, NOTHING, Background, Known, known_of_all, read_known
 from simulst.config import Decoding, load_decoding, parse_decoding

@@ -28,8 +28,7 @@ import pytest
 from fake import FakeModel, FakeSession, Loudness
 
 import simulst
-from simulst.audio.heard import digest_of_beginning
-from simulst.audio.read import load_audio
+from simulst.audio.read import digest_of_beginning, load_audio
 from simulst.background import Background
 from simulst.commands.main import main
 from simulst.config import LIVE, load_decoding, parse_decoding

@@ -28,9 +28,8 @@ import click
 import numpy as np
 import soundfile
 
-from simulst.audio.heard import digest_of_beginning
 from simulst.audio.name import SUFFIXES, recording_name
-from simulst.audio.read import as_int16, is_plain_wav, load_audio, write_wav
+from simulst.audio.read import as_int16, digest_of_beginning, is_plain_wav, load_audio, write_wav
 from simulst.audio.units import SAMPLE_RATE
 from simulst.background import ALL, Background, read_backgrounds, table_of_backgrounds
 from simulst.commands.common import PATH, force_option, named_files, run_command

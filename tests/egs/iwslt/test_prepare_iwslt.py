@@ -13,8 +13,7 @@ import yaml
 
 from make_small import make_small, write_film
 from prepare_iwslt import Layout, prepare_iwslt
-from simulst.audio.heard import HEARD, digest_of_beginning
-from simulst.audio.read import load_audio
+from simulst.audio.read import HEARD, digest_of_beginning, load_audio
 from simulst.background import ALL, Background, read_known
 from simulst.data.datadir import read_data_dir
 from simulst.errors import SimulstError
