@@ -31,7 +31,7 @@ _MODELS = (
     *("huggingface/test_model.py", "huggingface/test_context.py", "huggingface/test_causal.py", "test_streams.py"),
     *("espnet/test_model.py", "espnet/test_blockwise_encoder.py", "espnet/test_full_context_encoder.py"),
     *("espnet/test_recurrent.py", "espnet/test_wait_k.py", "espnet/test_wait_token.py", "test_heads.py"),
-    *("speech_llm/test_speech_llm.py", "cascade/test_llm_attention.py", "test_guide.py"),
+    *("test_same_words.py", "speech_llm/test_speech_llm.py", "cascade/test_llm_attention.py", "test_guide.py"),
 )
 _OTHERS = ("serve/test_page.py", "serve/test_simulstream.py", "machine/test_light_import.py", "test_base_install.py")
 LONG = {*(f"models/{name}" for name in _MODELS), *_OTHERS}
@@ -71,13 +71,15 @@ def pytest_configure(config: pytest.Config) -> None:
         config.add_cleanup(here.close)
 
 
+def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
+    """What is left out is not even imported."""
+    return (config.option.markexpr == "not long" and collection_path.relative_to(HERE).as_posix() in LONG) or None
+
+
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Begin with the slow files."""
     order = {name: place for place, name in enumerate(SLOW)}
     items.sort(key=lambda item: order.get(item.path.relative_to(HERE).as_posix(), len(SLOW)))
-    for item in items:
-        if item.path.relative_to(HERE).as_posix() in LONG:
-            item.add_marker(pytest.mark.long)
 
 
 def pytest_collection_finish() -> None:

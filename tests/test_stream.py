@@ -128,7 +128,6 @@ def unit_of(model: FakeModel) -> str:
 TOKENS = st.lists(st.integers(0, 11), max_size=6)
 
 
-@settings(max_examples=150)
 @given(st.lists(st.lists(TOKENS, max_size=3), min_size=1, max_size=6), COMMITS, st.booleans())
 def test_nothing_committed_or_written_is_taken_back(beams: list[list[list[int]]], commit: Commit, chars: bool) -> None:
     stream = scripted(beams, commit, CHARS if chars else WORDS, "char" if chars else "word")
@@ -149,7 +148,6 @@ class TimedSession(FakeSession):
         return [(self.offset + i + 1) * self.model.token_samples / RATE for i in range(len(tokens))]
 
 
-@settings(max_examples=150)
 @given(st.integers(0, 99), st.integers(0, 5), st.integers(1, 4), st.integers(0, 4), st.sampled_from([0, 0.35, 1.05]))
 def test_the_text_is_not_further_behind(seed: int, unstable: int, n: int, words: int, seconds: float) -> None:
     """After each step at most so many words of the newest hypothesis wait, and none that was spoken so long ago."""
@@ -178,7 +176,6 @@ def test_without_agreement_a_bound_is_all_there_is() -> None:
     assert committed == [(), (0, 3, 0), (0, 3, 0, 3)]
 
 
-@settings(max_examples=150)
 @given(MODELS, DECODINGS, st.integers(0, 4000), st.lists(st.integers(0, 64000), max_size=12))
 def test_cutting_into_pushes_does_not_matter(model: FakeModel, how: Decoding, ms: int, cuts: list[int]) -> None:
     samples = audio(ms)
@@ -215,7 +212,6 @@ def test_the_session_is_told_the_end() -> None:
     assert stream.session.final
 
 
-@settings(max_examples=100)
 @given(MODELS, DECODINGS, st.integers(1, 4000))
 def test_written_is_what_was_committed(model: FakeModel, how: Decoding, ms: int) -> None:
     stream = Stream(model.session(), how, unit_of(model))
@@ -279,7 +275,6 @@ def test_the_best_hypothesis_of_a_stream_that_has_ended_is_its_text() -> None:
     assert stream.best == stream.committed == (0,)
 
 
-@settings(max_examples=100)
 @given(MODELS, PLAIN_COMMITS, st.integers(1, 4000))
 def test_with_whole_words_committed_is_written(model: FakeModel, commit: Commit, ms: int) -> None:
     stream = Stream(model.session(), Decoding(Chunk(200), replace(commit, whole_words=True)), "word")

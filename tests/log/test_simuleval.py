@@ -196,7 +196,7 @@ def test_ends_of_sentences_are_no_words(
     assert kept.prediction == prediction, "text that is about them"
 
 
-@settings(max_examples=300, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])
+@settings(max_examples=100, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])
 @given(
     key=st.sampled_from([*SIMULEVAL, "name", "reads", "compute_ms"]),
     value=st.recursive(

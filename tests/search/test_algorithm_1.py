@@ -179,7 +179,7 @@ POLICIES = st.sampled_from([All(), Hold(1), Hold(2), LocalAgreement(2), LocalAgr
 
 
 @pytest.mark.parametrize(("ours", "last"), [(in_blocks, False), (encoded_again, False), (in_the_loop, True)])
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=60)
 @given(
     seed=st.integers(0, 10**9),
     count=st.integers(1, 6),

@@ -24,7 +24,7 @@ torch.set_num_threads(1)  # on so little, threads only wait for each other
 @settings(max_examples=30)
 @given(
     st.integers(0, 10**6),
-    st.integers(1, 40),
+    st.integers(1, 24),
     st.integers(1, 8),
     st.sampled_from([0.0, 0.3, 0.5]),
     st.sampled_from([0.0, 0.5]),
@@ -85,7 +85,7 @@ class Counted(CachedDecoder):
         return super().read_together(reads)
 
 
-@settings(max_examples=40)
+@settings(max_examples=25)
 @given(
     st.integers(0, 10**6),
     st.integers(3, 20),

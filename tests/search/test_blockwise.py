@@ -87,7 +87,7 @@ def espnet(model: Tiny, memory: torch.Tensor, options: BWBS, incremental: bool) 
 @settings(max_examples=12)
 @given(
     st.integers(0, 10**6),
-    st.integers(1, 110),
+    st.integers(1, 64),
     st.integers(1, 6),
     st.sampled_from([0.0, 0.3]),
     st.sampled_from([-4.0, -1.0, 1.0, 3.0]),
@@ -101,11 +101,11 @@ def test_bwbs_is_espnets(
     model = Tiny(seed, end=end)
     memory = model.memory(seed, frames)
     options = BWBS(beam, ctc_weight, repetition=repetition)
-    theirs = [h for h in espnet(model, memory, options, incremental) if h[1] > -1e8]
     beams, found = ours(model, memory, options, lambda beam: beam[0].tokens if incremental else ())
     # Here the bound on the length counts the frames so far. In ESPnet it counts all frames that it got at once.
     sizes = [sum(BLOCKS[: n + 1]) for n in range(len(beams))]
     assume(all(len(b[0].tokens) < size - 1 for b, size in zip(beams, sizes, strict=True)))
+    theirs = [h for h in espnet(model, memory, options, incremental) if h[1] > -1e8]
     assume(theirs and len(theirs[0][0]) < frames - 1)
     assert found[0].tokens == theirs[0][0]
     assert found[0].score == pytest.approx(theirs[0][1], abs=1e-3)
@@ -124,7 +124,7 @@ class ExactAdvance(JointSearch):
 @settings(max_examples=12)
 @given(
     st.integers(0, 10**6),
-    st.integers(1, 110),
+    st.integers(1, 64),
     st.integers(1, 5),
     st.sampled_from([0.0, 0.3]),
     st.integers(0, 3),
@@ -158,7 +158,7 @@ def test_bwbs_goes_on_over_frames_that_were_encoded_again(
 
 
 @settings(max_examples=15)
-@given(st.integers(0, 10**6), st.integers(1, 110), st.integers(1, 5), st.integers(0, 4), st.booleans())
+@given(st.integers(0, 10**6), st.integers(1, 64), st.integers(1, 5), st.integers(0, 4), st.booleans())
 def test_results_begin_with_what_is_committed(seed: int, frames: int, beam: int, hold: int, improved: bool) -> None:
     model = Tiny(seed)
     memory = model.memory(seed, frames)

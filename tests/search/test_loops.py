@@ -29,15 +29,14 @@ def text_of(tokens: Tokens) -> str:
     return "".join(f" {list(PIECES)[token]}" for token in tokens)
 
 
-@pytest.mark.parametrize("end", ["", ".", "!", "...", "?!", " …", '."', "。", "¡", "—"])
-@pytest.mark.parametrize("between", ["", ",", ".", " -", "! ¡"])
-@pytest.mark.parametrize("after", ["", " and then it ends."])
 @pytest.mark.parametrize("words", ["for you", "thank you so much", "お 願 い", "धन्यवाद जी", "1 2"])
-def test_signs_do_not_hide_a_loop(words: str, between: str, after: str, end: str) -> None:
+def test_signs_do_not_hide_a_loop(words: str) -> None:
     """Neither those between the repetitions, nor those that close them, nor the words that follow."""
-    repeated = between.join([f" {words}"] * 3) + end + after
-    assert loops(spelled(f"It is {repeated}"), text_of)
-    assert not loops(spelled(f"It is {between.join([f' {words}'] * 2)}{end}{after}"), text_of)
+    ends = ("", ".", "!", "...", "?!", " …", '."', "。", "¡", "—")
+    for between, end, after in itertools.product(("", ",", ".", " -", "! ¡"), ends, ("", " and then it ends.")):
+        for times in (2, 3):
+            text = f"It is {between.join([f' {words}'] * times)}{end}{after}"
+            assert loops(spelled(text), text_of) == (times == 3), text
 
 
 @pytest.mark.parametrize(
@@ -69,7 +68,7 @@ few = st.lists(st.integers(0, 3), max_size=9)
 repeating_itself = st.builds(lambda a, b, times, c: [*a, *b * times, *c], few, few, st.integers(2, 5), few)
 
 
-@settings(max_examples=200)
+@settings(max_examples=100)
 @given(st.lists(st.integers(0, 3), max_size=30) | repeating_itself, st.integers(0, 30))
 def test_loops_by_definition(tokens: list[int], given_: int) -> None:
     found = False

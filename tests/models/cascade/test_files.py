@@ -206,6 +206,7 @@ read_translator(path, {"type": "ctranslate2", "model": sys.argv[1]}).load(path, 
 """
 
 
+@pytest.mark.long
 def test_translators_without_torch(tmp_path: Path) -> None:
     """CTranslate2 needs no torch, so a hand-in need not have it."""
     folder = converted(tmp_path)

@@ -99,12 +99,12 @@ def test_it_is_told_more_while_it_runs(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("say", [SAY, "猫坐下了。它在垫子上。然后狗进来了。"], ids=("words", "characters"))
-@settings(max_examples=20, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=12, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(cuts=st.lists(st.integers(1, 60_000), max_size=6), segment=st.booleans())
 def test_source_text(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, say: str, cuts: list[int], segment: bool) -> None:
     """All of it, once it is final, with times that do not depend on how audio is pushed; others have none."""
     monkeypatch.setattr("simulst.streams.pauses.start_of_stream", Loudness)
-    model = cascade(tmp_path, say=say)[0]
+    model = load_model(speaker.write(tmp_path, {"type": "program:Program", "command": "cat"}, say))
     how = replace(decoding(COMMITS[2], 1000), segment=Pause(0.3) if segment else Whole())
     samples = 0.1 + speaker.audio(say)
     if segment:

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import re
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +14,7 @@ from click.testing import CliRunner
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from prepare_iwslt import Layout, prepare_iwslt
 from simulst.commands.main import main
 from simulst.config import parse_decoding
 from simulst.errors import SimulstError
@@ -24,7 +23,6 @@ from simulst.models import load_model
 from simulst.models.cascade.transcript import Word, with_errors
 from simulst.streams import open_stream
 
-PREPARE = Path(__file__).parents[3] / "egs/iwslt/local/prepare_iwslt.py"
 RATE = 16000
 SENTENCES = ("One two three.", "Four fi six seven eight.")
 SPANS = ((0.5, 2.0), (2.5, 5.0))
@@ -41,7 +39,7 @@ def folder(tmp_path: Path) -> Path:
     for language in ("en", "de"):
         (tmp_path / f"given/{language}.txt").write_text("\n".join(SENTENCES) + "\n")
     (tmp_path / "words.ctm").write_text(CTM)
-    subprocess.run([sys.executable, PREPARE, tmp_path / "given", tmp_path / "data", "--without-audio"], check=True)
+    prepare_iwslt(tmp_path / "given", tmp_path / "data", Layout(silent=True))
     return tmp_path
 
 

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import re
 import shutil
-import subprocess
-import sys
 import warnings
 import zipfile
 from pathlib import Path
@@ -15,7 +14,6 @@ import numpy as np
 import pytest
 import soundfile
 import tiny_espnet
-import warm
 from click.testing import CliRunner
 
 from simulst.audio.units import SAMPLE_RATE
@@ -40,9 +38,11 @@ def recipe(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def pack(cwd: Path, out: Path, *options: str, experiment: str = "exp/st") -> None:
     """ESPnet's program, run in `cwd`."""
-    command = [sys.executable, "-m", "espnet2.bin.pack", "st", "--outpath", str(out)]
-    command += ["--st_train_config", f"{experiment}/config.yaml", "--st_model_file", f"{experiment}/valid.acc.ave.pth"]
-    subprocess.run([*command, *options], cwd=cwd, check=True, capture_output=True, env=warm.environment())
+    from espnet2.bin import pack
+
+    command = ["st", "--outpath", str(out), "--st_train_config", f"{experiment}/config.yaml"]
+    with contextlib.chdir(cwd):
+        pack.main([*command, "--st_model_file", f"{experiment}/valid.acc.ave.pth", *options])
 
 
 @pytest.fixture(scope="module")

@@ -132,7 +132,7 @@ def session(window: float, memo: Memo | None = None) -> ESPnetSession:
 
 
 def decode(
-    window: float, read: Read, commit: Commit, seconds: float = 60, search: Any = None, memo: Memo | None = None
+    window: float, read: Read, commit: Commit, seconds: float = 40, search: Any = None, memo: Memo | None = None
 ) -> Stream:
     stream = Stream(session(window, memo), Decoding(read, commit, search=search or JointBeamSearch()))
     stream.push(np.zeros(round(seconds * RATE), np.float32), finished=True)
@@ -146,11 +146,11 @@ def decode(
 )
 @pytest.mark.parametrize("read", [Block(), Block(3), Chunk(250), Chunk(1280), Chunk(2000, 4000), Offline()])
 def test_nothing_is_lost(window: float, commit: Commit, read: Read) -> None:
-    """60 s of speech are 375 words, however much COMMIT holds back and however seldom READ asks."""
+    """40 s of speech are 250 words, however much COMMIT holds back and however seldom READ asks."""
     stream = decode(window, read, commit)
-    assert stream.committed == tuple(range(375))
-    assert [int(e.text) for e in stream.emissions] == list(range(375))
-    assert stream.session.evicted > 375 - 6.25 * (window + 2)
+    assert stream.committed == tuple(range(250))
+    assert [int(e.text) for e in stream.emissions] == list(range(250))
+    assert stream.session.evicted > 250 - 6.25 * (window + 2)
 
 
 def test_words_leave_before_their_audio() -> None:
