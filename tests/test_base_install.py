@@ -16,6 +16,7 @@ from packaging.requirements import Requirement
 
 from simulst.audio.read import write_wav
 
+pytestmark = pytest.mark.long
 LANGUAGES = ("--source-lang", "es", "--target-lang", "en")
 ROOT = Path(__file__).resolve().parents[1]
 RUN = """
