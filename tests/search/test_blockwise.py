@@ -90,7 +90,7 @@ def espnet(model: Tiny, memory: torch.Tensor, options: BWBS, incremental: bool) 
     st.integers(1, 64),
     st.integers(1, 6),
     st.sampled_from([0.0, 0.3]),
-    st.sampled_from([-4.0, -1.0, 1.0, 3.0]),
+    st.sampled_from([-1.0, 1.0, 3.0]),
     st.booleans(),
     st.booleans(),
 )
