@@ -10,12 +10,11 @@ from pathlib import Path
 from simulst.errors import SimulstError
 from simulst.files.folder import sha256_of, write_atomically
 from simulst.files.lock import digest
-from simulst.handin.check import AGENT_LOG, LOG, RECORDINGS, SCORES, scores_of
+from simulst.handin.check import AGENT_LOG, LOG, RECORDINGS, SCORES, difference, scores_of
 from simulst.handin.image import IMAGE, Image
 from simulst.handin.interface import free_port, run_inference, run_simuleval
 from simulst.handin.system import System
 from simulst.log import LOG as RUN_LOG
-from simulst.log import read_log
 
 logger = logging.getLogger(__name__)
 
@@ -47,7 +46,13 @@ def write_logs(
     (place / SCORES).write_text(json.dumps(scores, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
     if said := system.unproved(scores):
         raise SimulstError(f"{name}: its log has {said}; choose another configuration.")
-    _warn_of_other_words(place / LOG, system)
+    for told in difference(Path(system.run) / RUN_LOG, place / LOG, system.counted, "simulstream", times=False):
+        logger.warning(
+            "%s, %s: it sends audio of 16 bits, in pieces of 0.1 s, and another processor than the run's rounds "
+            "otherwise; the scores are of its log.",
+            name,
+            told,
+        )
 
 
 def _digest(part: Path, place: Path) -> str:
@@ -57,21 +62,6 @@ def _digest(part: Path, place: Path) -> str:
     files = [part / "requirements.txt", part / IMAGE, part / "development" / RECORDINGS]
     files += (file for folder in folders for file in folder.rglob("*") if file.suffix != ".pyc")
     return digest(f"{file.relative_to(part)} {sha256_of(file)}" for file in sorted(files) if file.is_file())
-
-
-def _warn_of_other_words(log: Path, system: System) -> None:
-    unit = system.counted
-    run = {i.recording: i.prediction for i in read_log(Path(system.run) / RUN_LOG, unit)}
-    other = [i.recording for i in read_log(log, unit) if i.prediction.split() != run.get(i.recording, "").split()]
-    if other:
-        logger.warning(
-            "%s: the texts of %d recordings differ from those of %s, first %s: simulstream sends audio of 16 bits, in "
-            "pieces of 0.1 s, and another processor than the run's rounds otherwise; the scores are of its log.",
-            log.parent.name,
-            len(other),
-            system.run,
-            other[0],
-        )
 
 
 def _without_places(log: Path, wavs: list[Path]) -> str:

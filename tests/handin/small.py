@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import re
-import socket
 import stat
 import sys
 from collections.abc import Mapping
@@ -100,9 +99,3 @@ def sum_again(folder: Path) -> None:
     """Write the digests of the files as they are: a fault that they do not tell must show all the same."""
     names = [line.partition("  ")[2] for line in (folder / SUMS).read_text().splitlines()]
     (folder / SUMS).write_text("".join(f"{sha256_of(folder / name)}  {name}\n" for name in names))
-
-
-def free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return probe.getsockname()[1]

@@ -85,8 +85,8 @@ def without_server(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def verify(folder: Path, made: Path, *more: object, environment: Path | None = None) -> tuple[int, str]:
     """Exit status and all output of the folder's own program."""
-    options = ["--environment", environment or made / "environment", "--without-docker", "--port", small.free_port()]
-    command = [sys.executable, folder / "verify.py", made / "data", *options, *more]
+    options = ["--environment", environment or made / "environment", "--port", interface.free_port(), *more]
+    command = [sys.executable, folder / "verify.py", made / "data", "--without-docker", *options]
     usual = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
     done = subprocess.run([*map(str, command)], capture_output=True, text=True, cwd=folder.parent, env=usual)
     return done.returncode, done.stdout + done.stderr
@@ -96,7 +96,7 @@ def faults(
     folder: Path, made: Path, capsys: pytest.CaptureFixture[str], only: str = FAKE, port: int = 0, agent_port: int = 0
 ) -> list[str]:
     """What is wrong, by the check that verify.py runs in the environment."""
-    ports = port or small.free_port(), agent_port or small.free_port()
+    ports = port or interface.free_port(), agent_port or interface.free_port()
     problems = check.verify(folder, made / "data", *ports, only, True).problems
     found = [line.partition("WRONG ")[2] for line in capsys.readouterr().out.splitlines() if "WRONG" in line]
     assert len(found) == problems
@@ -379,7 +379,7 @@ def test_simulevals_agent(made: Path, packed: Path, tmp_path: Path, capsys: pyte
     wavs = interface.as_wavs(check.recordings_of(packed, made / "data"), tmp_path / "wavs")
     sent, image = list(wavs.values()), read_image(packed)
     shutil.copy(
-        interface.run_simuleval(packed, image, FAKE, sent, tmp_path, small.free_port(), "word"), place / AGENT_LOG
+        interface.run_simuleval(packed, image, FAKE, sent, tmp_path, interface.free_port(), "word"), place / AGENT_LOG
     )
     with socket.create_server(("127.0.0.1", 0)) as busy:
         port = busy.getsockname()[1]
