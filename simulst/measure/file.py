@@ -109,11 +109,7 @@ def check_numbers(scores: Mapping[str, Any], where: str, remedy: str) -> dict[st
     metrics = metrics_in([scores])
     for key, metric in metrics.items():
         for name in (key, f"{key}_low", f"{key}_high") if metric.kind == "quality" else (key,):
-            if scores.get(name) is not None and not is_number(scores[name]):
-                raise SimulstError(f"{where}: {name} is {scores[name]!r:.40}, which is no number; {remedy}.")
+            value = scores.get(name)
+            if value is not None and not (type(value) in (int, float) and math.isfinite(value)):
+                raise SimulstError(f"{where}: {name} is {value!r:.40}, which is no number; {remedy}.")
     return metrics
-
-
-def is_number(value: Any) -> bool:
-    """Whether a score can be tabulated and drawn."""
-    return isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)

@@ -65,6 +65,13 @@ def draw_curve(
     draw_rows(runs, out, latencies, title, quality)
 
 
+def _kind(out: Path) -> str:
+    kind = out.suffix.lower().lstrip(".")
+    if kind not in METADATA:
+        raise SimulstError(f"{out}: pictures are .{', .'.join(METADATA)}; give --out one of these suffixes.")
+    return kind
+
+
 def draw_rows(runs: Sequence[Row], out: Path, latencies: Sequence[str], title: str = "", quality: str = "BLEU") -> None:
     """The same of rows that are loaded. One without the quality or a lag is left out.
 
@@ -82,28 +89,6 @@ def draw_rows(runs: Sequence[Row], out: Path, latencies: Sequence[str], title: s
         lines.setdefault(run.curve, []).append(run)
     if not lines and not offline:
         raise SimulstError(f"{out}: none of the runs has both {quality} and a latency; there is nothing to draw.")
-    out.parent.mkdir(parents=True, exist_ok=True)
-    temporary = out.with_name(f"{out.name}.{os.getpid()}.part")
-    _draw(lines, offline, latencies, quality, title, temporary, kind)
-    temporary.replace(out)
-
-
-def _kind(out: Path) -> str:
-    kind = out.suffix.lower().lstrip(".")
-    if kind not in METADATA:
-        raise SimulstError(f"{out}: pictures are .{', .'.join(METADATA)}; give --out one of these suffixes.")
-    return kind
-
-
-def _draw(
-    lines: dict[str, list[Row]],
-    offline: list[Row],
-    latencies: Sequence[str],
-    quality: str,
-    title: str,
-    out: Path,
-    kind: str,
-) -> None:
     try:
         import matplotlib
         from matplotlib.backends.backend_agg import FigureCanvasAgg
@@ -120,8 +105,8 @@ def _draw(
         crowded = len(lines) > len(COLOURS)
         panels = figure.subplots(1, len(latencies), sharey=True, squeeze=False)[0]
         for panel, metric in zip(panels, latencies, strict=True):
-            for i, (name, runs) in enumerate(lines.items()):
-                _draw_line(panel, metric, quality, name, runs, i, colours[i])
+            for i, (name, line) in enumerate(lines.items()):
+                _draw_line(panel, metric, quality, name, line, i, colours[i])
             for run, dash in zip(offline, itertools.cycle(("--", "-.", ":"))):
                 panel.axhline(
                     run.scores[quality], color="0.35", linestyle=dash, linewidth=1.2, label=_in_legend(run.name)
@@ -130,7 +115,7 @@ def _draw(
             panel.grid(color="0.92", linewidth=0.8)
             panel.set_axisbelow(True)
             panel.margins(x=0.1, y=0.08)
-        barred = any(f"{quality}_low" in run.scores for runs in lines.values() for run in runs)
+        barred = any(f"{quality}_low" in run.scores for line in lines.values() for run in line)
         panels[0].set_ylabel(metrics[quality].axis + (" (bars: 95 %)" if barred else ""))
         handles, labels = panels[0].get_legend_handles_labels()
         widest = 0.5 + 0.075 * max(map(len, labels))  # inches
@@ -157,7 +142,10 @@ def _draw(
         for panel, metric in zip(panels, latencies, strict=True) if labelled else ():
             levels = [run.scores[quality] for run in offline]
             _label_points(panel, metric, quality, lines, levels, canvas.get_renderer(), crowded)
-        figure.savefig(out, format=kind, dpi=160, metadata=METADATA[kind])
+        out.parent.mkdir(parents=True, exist_ok=True)
+        temporary = out.with_name(f"{out.name}.{os.getpid()}.part")
+        figure.savefig(temporary, format=kind, dpi=160, metadata=METADATA[kind])
+        temporary.replace(out)
 
 
 def _in_legend(name: str) -> str:

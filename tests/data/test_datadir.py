@@ -42,22 +42,15 @@ def test_round_trip(tmp_path: Path) -> None:
     assert not list((tmp_path / "d").glob("*.part"))
 
 
-def test_a_segment_to_the_end(tmp_path: Path) -> None:
+def test_segments_and_one_to_the_end(tmp_path: Path) -> None:
     """As Kaldi writes it."""
     write_wav(tmp_path / "a.wav", np.zeros(32000, np.float32))
     make(tmp_path, wav_scp="r a.wav\n", segments="u1 r 0 1.5\nu2 r 1.5 -1\n", text_en="u1 one\nu2 two\n")
     first, last = read_data_dir(tmp_path, "en")
+    assert first == Utterance("u1", tmp_path / "a.wav", "one", 0.0, 1.5)
     assert (last.start, last.end) == (1.5, None)
     assert load_audio(last.wav, last.start, last.end).size == 8000
     assert shorter_than([first, last], 1.0) == [last]
-
-
-def test_segments(tmp_path: Path) -> None:
-    make(tmp_path, wav_scp="r a.wav\n", segments="u1 r 0 1.5\nu2 r 1.5 2\n", text_en="u1 one\nu2 two\n")
-    assert read_data_dir(tmp_path, "en") == [
-        Utterance("u1", tmp_path / "a.wav", "one", 0.0, 1.5),
-        Utterance("u2", tmp_path / "a.wav", "two", 1.5, 2.0),
-    ]
 
 
 def test_texts_as_recipes_name_them(tmp_path: Path) -> None:

@@ -93,10 +93,7 @@ def test_a_half_line_is_dropped_on_resumption(tmp_path: Path) -> None:
     for cut in range(1, len(last) + 1):
         path.write_bytes(whole + last[:cut])
         assert [instance.index for instance in read_unfinished(path)] == [0, 1]
-
-
-def test_nothing_to_resume(tmp_path: Path) -> None:
-    assert list(read_unfinished(tmp_path / "instances.log")) == []
+    assert list(read_unfinished(tmp_path / "none.log")) == []
 
 
 def test_a_broken_line_before_the_end_is_no_resumption(tmp_path: Path) -> None:
