@@ -452,6 +452,14 @@ def test_faults_of_our_code_keep_their_trace(monkeypatch: pytest.MonkeyPatch) ->
     assert record.exc_info == found and record.getMessage() == "Error: a fault"
 
 
+def test_48_khz(tmp_path: Path) -> None:
+    """simulstream resamples each chunk; the words come when they would at 16 kHz."""
+    write_wavs(tmp_path, tuple(3 * size for size in SIZES), rate=48000)
+    log = read_log(infer(tmp_path, FAKE))
+    assert [i.prediction for i in log] == [i.prediction for i in ours(tmp_path)]
+    assert [i.delays for i in log] == [pytest.approx(i.delays) for i in ours(tmp_path)]
+
+
 CHUNK = np.full(48000, 0.1, dtype=np.float32).tobytes()
 
 
