@@ -282,11 +282,11 @@ def test_a_flac_behind_a_tag(tmp_path: Path, size: int) -> None:
         *((form, "FILE") for form in ("FLAC", "MP3")),
     ],
 )
-@pytest.mark.parametrize("keep", [0.3, 0.6, 0.9])
+@pytest.mark.parametrize("keep", [0.3, 0.6, 0.95])
 def test_any_format_that_was_cut_off(tmp_path: Path, form: str, endian: str, keep: float) -> None:
-    heard, exact = np.random.default_rng(0).uniform(-0.5, 0.5, 2 * SAMPLE_RATE), form != "MP3"
+    heard, exact = np.random.default_rng(0).uniform(-0.5, 0.5, 8 * SAMPLE_RATE), form != "MP3"
     path = write(tmp_path / "a", heard, format=form, endian=endian, **({"subtype": "PCM_16"} if exact else {}))
-    assert whole_seconds(path) == pytest.approx(2, abs=1e-3 if exact else 0.1)
+    assert whole_seconds(path) == pytest.approx(8, abs=1e-3 if exact else 0.1)
     if exact:
         np.testing.assert_allclose(load_audio(path), heard, atol=1e-4)
     path.write_bytes(path.read_bytes()[: round(path.stat().st_size * keep)])
