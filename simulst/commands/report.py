@@ -9,6 +9,7 @@ import click
 
 from simulst.commands.common import (
     PATH,
+    Positive,
     Words,
     asked_by,
     comet_option,
@@ -103,7 +104,7 @@ class _Choose(click.Command):
 @click.option("--metric", default="LAAL", help="Lag in scores.json, such as LongYAAL or LAAL_CA.")
 @click.option("--quality", default="BLEU", help="What decides: BLEU, chrF, COMET, or your own.")
 @click.option("--regimes", type=Words(), default="0-2000 2000-4000", help="Lowest and highest lags, ms.")
-@click.option("--most-rtf", type=click.FloatRange(0), help="Runs with a higher RTF are left out.")
+@click.option("--most-rtf", type=Positive(), help="Runs with a higher RTF are left out.")
 @segmentation_option
 @references_option
 @comet_option

@@ -106,7 +106,8 @@ def check_log(log: Path, again: Path, other: str, system: System, development: P
     Another kind of processor rounds otherwise, so other words may follow there. They are told as such if their quality
     lies within the claimed intervals, and their lag proves the regime; else they are wrong there, too.
     """
-    for fault in difference(log, again, system.counted, other):
+    for told in difference(log, again, system.counted, other):
+        fault = f"{told}; is it the log of this configuration and model?"
         here = kind(str(system.model_options.get("device", "cpu")))
         if system.processor == here:
             yield f"{fault} It was decoded on this kind of processor, with {system.threads} threads"

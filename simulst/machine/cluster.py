@@ -376,7 +376,7 @@ def _run_all(client: Any, work: Callable[[Any], Any], jobs: list[Any]) -> Iterat
             try:
                 yield submit(job).result()
             except KilledWorker:
-                yield job[0], "the process that decoded it died each time (out of memory?)"
+                yield job[0], "the worker process died each time (out of memory?)"
 
 
 @contextmanager

@@ -87,8 +87,8 @@ def extract(
     }
     with locked(out):
         begun(out / RECORD, wanted, (SHARDS, PREFIXES), force)
-        (out / SHARDS).mkdir(exist_ok=True)
         write_atomically(out / RECORD, json.dumps(wanted, indent=1))
+        (out / SHARDS).mkdir(exist_ok=True)
         return _extract(task, data, out, options, utterances, cluster)
 
 

@@ -113,11 +113,6 @@ def choose(
     if lags[0].unit != "ms":
         raise SimulstError(f"--metric {lag}: a share, and a regime is in ms; choose another lag, such as LAAL.")
     check_same_data(scored)
-    if most_rtf is not None:
-        slow = [run for run in scored if (rtf := run.scores.get("RTF")) is None or rtf > most_rtf]
-        for run in slow:
-            logger.warning("%s: has an RTF above %g, or none; left out.", run.folder, most_rtf)
-        scored = [run for run in scored if run not in slow]
     if quality == "COMET" and len(models := {str(run.scores.get("COMET_model")) for run in scored}) > 1:
         raise SimulstError(
             f"{scored[0].folder} and others: have COMET by several models ({', '.join(sorted(models))}); score all "
@@ -128,6 +123,11 @@ def choose(
             f"{asked.sentences.segmentation}: the runs are not of whole recordings; leave out --segmentation and "
             "--references."
         )
+    if most_rtf is not None:
+        slow = [run for run in scored if (rtf := run.scores.get("RTF")) is None or rtf > most_rtf]
+        for run in slow:
+            logger.warning("%s: has an RTF above %g, or none; left out.", run.folder, most_rtf)
+        scored = [run for run in scored if run not in slow]
     found = []
     for regime in regimes:
         inside = sorted(

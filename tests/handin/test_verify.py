@@ -321,7 +321,7 @@ def test_other_words_on_another_processor(
     assert capsys.readouterr().out == "  ok    words\n"
     verdict.attempt("words", check.check_log(log, again, "the server", system, tmp_path, verdict))
     said = capsys.readouterr().out
-    assert "word 2 of talk" in said and told in said and said.count("\n") == 1
+    assert "word 2 of talk" in said and "and model? " in said and told in said and said.count("\n") == 1
     assert (verdict.problems, verdict.others) == ((0, 1) if told == "other" else (1, 0))
     assert (processor in said and kind() in said) or processor == kind()
 

@@ -141,6 +141,7 @@ def test_slow_and_beaten(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> No
     assert "[3.0, 70.0] at" in said
     cheap = choose(runs, "LAAL", BOTH, most_rtf=0.5)
     assert [len(choice.runs) for choice in cheap] == [1, 0] and "an RTF above 0.5" in caplog.text
+    assert CliRunner().invoke(main, ["choose", str(runs[0]), "--most-rtf", "nan"]).exit_code == 2
 
 
 def test_a_run_without_a_lag_is_left_out(sweep: list[Path], caplog: pytest.LogCaptureFixture) -> None:

@@ -48,7 +48,7 @@ def test_an_utterance_that_kills_is_given_up(data: Path, streams: int, lost: str
         status, _, error = simulst(*command(data, "out", "--jobs", 2, "--streams", streams, *options(die=2)))
     assert status == 1
     [line] = [line for line in error.split("\n") if line.startswith("simulst: error: ")]
-    assert f"1 of {COUNT} utterances failed" in line and "First: u2: the process that decoded it died" in line
+    assert f"1 of {COUNT} utterances failed" in line and "First: u2: the worker process died" in line
     assert [instance.index for instance in read_log(data.parent / "out")] == [0, 1, 3, 4, 5]
 
 
