@@ -128,7 +128,7 @@ def begun(
         # If this is interrupted, the record fits no work, so that nothing goes on with what is left.
         write_atomically(record, "{}")
         for path in [path for pattern in (*made, record.name) for path in record.parent.glob(pattern)]:
-            shutil.rmtree(path) if path.is_dir() else path.unlink()
+            shutil.rmtree(path) if path.is_dir() and not path.is_symlink() else path.unlink()
     found = read_record(record, wanted, defaults)
     others = sorted(path.name for pattern in made for path in record.parent.glob(pattern))
     if found is None and others:

@@ -259,6 +259,7 @@ class Turns:
         def order(*about: Any) -> Any:
             self.now = max(self.now, self.free)
             found = ordered(*about)
+            found.exception()  # waits until it is done
             self.free = self.now
             return found
 
@@ -277,7 +278,7 @@ def test_clients_of_one_model_skip_steps_for_each_other(
 ) -> None:
     """A step takes 0.7 s of each second: one client is in time. The lag of three may not grow, and none is left out."""
     monkeypatch.setattr("simulst.streams.pauses.start_of_stream", Loudness)
-    seconds, piece, ordered = 30, np.full(1600, 0.1, dtype=np.float32), DriverThread._ordered
+    seconds, piece, ordered = 30, np.full(1600, 0.1, dtype=np.float32), DriverThread._begin
 
     def live(clients: int, late: str) -> tuple[float, list[int]]:
         """The largest lag, in seconds, of clients that all send in real time, and how many steps each of them made."""
@@ -285,7 +286,7 @@ def test_clients_of_one_model_skip_steps_for_each_other(
         for place in ("simulst.meter.time", "simulst.streams.driver.time"):
             monkeypatch.setattr(place, turns)
         monkeypatch.setattr(FakeModel, "work", turns.work)
-        monkeypatch.setattr(DriverThread, "_ordered", turns.taken(ordered))
+        monkeypatch.setattr(DriverThread, "_begin", turns.taken(ordered))
         options = SimpleNamespace(**FAKE | {"decoding": {**LA2, "segment": segment, "late": {"type": late}}})
         monkeypatch.setitem(StreamProcessor._loaded, read_options(options).model_key, FakeModel(unstable=0))
         processors = [StreamProcessor(options) for _ in range(clients)]

@@ -21,7 +21,7 @@ from simulst.errors import SimulstError, first_line
 
 MOST_BYTES = 1 << 20  # of an answer
 PASSING = {408, 429, 502, 503, 504, 529}  # statuses of a server that is busy, or starts
-HERE = re.compile(r"(localhost|127\.[\d.]+|\[::1\])(:\d+)?")  # hosts that are this machine
+HERE = re.compile(r"(localhost|127\.[\d.]+|\[::1\])(:\d+)?", re.IGNORECASE)  # hosts that are this machine
 FIRST_PAUSE = 0.5  # seconds until such a server is asked again, if it does not say when; then twice as long
 
 

@@ -86,7 +86,7 @@ class Network:
         except Exception as error:  # the library has no class of its own for it
             raise SimulstError(f"{path}: tokenizer.json is broken ({error}); fetch the model again.") from error
         self._languages = Languages(path, vocabulary, self._config.lang_ids, options.other_targets)
-        self.eos = self.special("<|endoftext|>")
+        self.previous, self.eos = self.special("<|startofprev|>"), self.special("<|endoftext|>")
         for token in ("<|startoftranscript|>", "<|endoftext|>"):
             if vocabulary[self.special(token) : self.special(token) + 1] != [token]:
                 raise SimulstError(f"{path}: its vocabulary and tokenizer.json do not fit; fetch the model again.")
@@ -242,7 +242,7 @@ class Generate(Batchable, _InTurn):
         """If there are too few positions, previous text is cut first."""
         room = self.model.room(self.start, self.prefix, self.max_new)
         previous = self.previous[-room:] if room > 0 else ()
-        context = (self.model.special("<|startofprev|>"), *previous) if previous else ()
+        context = (self.model.previous, *previous) if previous else ()
         # One position is for the <eos> that `align` adds.
         least = POSITIONS - 1 - len(context) - len(self.start) - len(self.prefix)
         return Begin(context, min(self.max_new, least))
