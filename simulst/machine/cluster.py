@@ -12,6 +12,7 @@ import subprocess
 import threading
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, closing, contextmanager, suppress
 from dataclasses import dataclass
 from multiprocessing import resource_tracker
@@ -210,7 +211,8 @@ def _check_scheduler(address: str) -> None:
 
     try:
         get_backend(parse_address(address)[0])  # a busy machine may run out of time before connecting tells of it
-        kind = asyncio.run(asyncio.wait_for(ask(), CONNECT_SECONDS + ANSWER_SECONDS))
+        with ThreadPoolExecutor(1) as thread:  # as an event loop may run in this one: Jupyter's
+            kind = thread.submit(asyncio.run, asyncio.wait_for(ask(), CONNECT_SECONDS + ANSWER_SECONDS)).result()
     except Exception as error:  # Dask raises many kinds of errors for answers of other programs
         raise _no_scheduler(address, error) from error
     if kind in ("Worker", "Nanny"):
