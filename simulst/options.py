@@ -91,7 +91,7 @@ def read_json_fields(cls: type[T], path: Path, remedy: str) -> T:
         content = json.loads(path.read_text(encoding="utf-8"))
     except FileNotFoundError:
         raise SimulstError(f"{path}: no such file; {remedy}.") from None
-    except (ValueError, RecursionError) as error:  # not JSON, or not even text
+    except (OSError, ValueError, RecursionError) as error:  # unreadable, not JSON, or not even text
         raise SimulstError(f"{path}: not valid JSON ({error}); {remedy}.") from error
     return read_fields(cls, content, str(path), remedy)
 
