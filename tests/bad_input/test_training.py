@@ -51,7 +51,7 @@ ESPNET = [
         ),
         ("--stats stats", "conf.yaml: not UTF-8 (byte 0)", written("conf.yaml", b"\xff\xfe")),
         ("--stats stats", "conf.yaml: not valid YAML (the key 'a' stands twice", written("conf.yaml", "a: 1\na: 2\n")),
-        ("--stats stats", "conf.yaml: not a mapping of ESPnet's options", written("conf.yaml", "- 1\n")),
+        ("--stats stats", "conf.yaml: not a mapping of options", written("conf.yaml", "- 1\n")),
         (
             "--stats stats",
             "exp/simulst.json: damaged",
@@ -116,7 +116,6 @@ PREDICTOR = table(
 )
 EXTRACT = table(
     "simulst prefix extract --data data --model offline --source-lang en --target-lang de --out pairs",
-    ("--beam 1000000000", "beam is 1000000000"),
     ("--model whisper --source-lang es --target-lang en", "whisper: prefix pairs are extracted with an ESPnet model"),
     ("--model fake:FakeModel --source-lang es --target-lang en", "fake:FakeModel: prefix pairs are extracted with"),
     ("--target-lang en", "offline: the model was trained to write 'de', not 'en'"),

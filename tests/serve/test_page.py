@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -428,7 +429,8 @@ def test_another_language_and_grey_words(chromium: Any) -> None:
         text, grey = shown(page), page.locator("#text .unstable").inner_text()
         assert grey.strip() and text.endswith(grey.strip())
         assert saved(page, "Text") == f"{text}\n"
-        assert "".join(grey.split()) in "".join(saved(page, "VTT").split())
+        words = re.sub(r"\S+ --> \S+", "", saved(page, "VTT"))  # the grey ones may stand in two subtitles
+        assert "".join(grey.split()) in "".join(words.split())
 
 
 def test_colours_and_size_stay(chromium: Any, server: Running) -> None:
