@@ -194,10 +194,11 @@ def test_wait_tokens(mini: Path) -> None:
     assert [json.loads(line)["update"] for line in (made / "reinforced/log.jsonl").read_text().splitlines()] == [1, 2]
     runs = sorted(path.parent.name for path in (made / "decode/en-de/tst-COMMON").rglob("scores.json"))
     token = [
-        f"all-last-punct_token{lag}{name}_beam{beam}-ctc0.3_640ms-wait1680"
+        f"all-last-punct_token{lag}{name}_beam{beam}-ctc{weight}_640ms-wait1680"
         for lag in (0, 1)
         for name in ("", "-reinforced")
         for beam in (1, 4)
+        for weight in (0, 0.3)
     ]
     unsure = [one.label for one in load_sweep(recipe.EGS.parent / "conf/decode/divergence.yaml")]
     assert runs == sorted([*token, *recipe.LABELS, *unsure])
