@@ -91,7 +91,9 @@ def read_json_fields(cls: type[T], path: Path, remedy: str) -> T:
         content = json.loads(path.read_text(encoding="utf-8"))
     except FileNotFoundError:
         raise SimulstError(f"{path}: no such file; {remedy}.") from None
-    except (OSError, ValueError, RecursionError) as error:  # unreadable, not JSON, or not even text
+    except OSError as error:
+        raise SimulstError(f"{path}: cannot be read ({error.strerror}); {remedy}.") from error
+    except (ValueError, RecursionError) as error:  # not JSON, or not even text
         raise SimulstError(f"{path}: not valid JSON ({error}); {remedy}.") from error
     return read_fields(cls, content, str(path), remedy)
 

@@ -36,7 +36,7 @@ def prefix() -> None:
 @target_lang_option
 @click.option("--out", required=True, type=PATH, help="Folder for the pairs.")
 @click.option("--tau", default=100, type=click.IntRange(1), help="Frames of 10 ms by which prefixes grow.")
-@click.option("--beam", default=10, type=click.IntRange(1, 1000), help="Beam size; the decoder searches without CTC.")
+@click.option("--beam", default=10, type=click.IntRange(1), help="Beam size; the decoder searches without CTC.")
 @click.option("--open-end", is_flag=True, help="Leave out the full stop after a prefix's translation.")
 @click.option("--limit", default=0, show_default=False, type=click.IntRange(0), help="Only the first N utterances.")
 @cluster_options

@@ -26,10 +26,11 @@ from simulst.models import digest_of_weights
 from simulst.models.espnet.model import ESPnet
 from simulst.models.espnet.network.decoder import CachedDecoder
 from simulst.opening import Opening
+from simulst.options import Amount, Count, check_options
 from simulst.prefix.align import Translator, align
 from simulst.prefix.pairs import PREFIXES, count, read_prefixes
 from simulst.runs import Task, model_of
-from simulst.search import JointBeamSearch
+from simulst.search import Beam, JointBeamSearch
 
 RECORD, SHARDS = "extraction.json", "shards"
 SHARD_SECONDS, SHARD_UTTERANCES = 200.0, 32  # most that is translated together: bounds memory, but fills batches
@@ -57,10 +58,13 @@ class Options:
     limit: number of utterances, the first ones; 0: all.
     """
 
-    tau: int = 100
-    beam: int = 10
+    tau: Count = 100
+    beam: Beam = 10
     open_end: bool = False
-    limit: int = 0
+    limit: Amount = 0
+
+    def __post_init__(self) -> None:
+        check_options(self)
 
 
 def extract(

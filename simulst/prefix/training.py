@@ -21,6 +21,7 @@ from simulst.errors import SimulstError
 from simulst.files.folder import begun, digest_of_file, save_atomically, write_atomically
 from simulst.files.lock import locked
 from simulst.machine.light_import import leave_out_compiler
+from simulst.options import Count, Positive, check_options
 from simulst.policy.boundary_predictor import (
     SUBSAMPLING,
     BoundaryPredictor,
@@ -59,12 +60,15 @@ class Options:
     """
 
     sizes: Sizes = field(default_factory=Sizes)
-    learning_rate: float = 1e-4
-    warmup: int = 4000
-    patience: int = 8
-    batch_frames: int = 12000
-    max_epochs: int = 200
+    learning_rate: Positive = 1e-4
+    warmup: Count = 4000
+    patience: Count = 8
+    batch_frames: Count = 12000
+    max_epochs: Count = 200
     seed: int = 0
+
+    def __post_init__(self) -> None:
+        check_options(self)
 
 
 class Batch(NamedTuple):

@@ -116,6 +116,7 @@ PREDICTOR = table(
 )
 EXTRACT = table(
     "simulst prefix extract --data data --model offline --source-lang en --target-lang de --out pairs",
+    ("--beam 1000000000", "option 'beam': Input should be less than or equal to 1000; found 1000000000"),
     ("--model whisper --source-lang es --target-lang en", "whisper: prefix pairs are extracted with an ESPnet model"),
     ("--model fake:FakeModel --source-lang es --target-lang en", "fake:FakeModel: prefix pairs are extracted with"),
     ("--target-lang en", "offline: the model was trained to write 'de', not 'en'"),

@@ -208,6 +208,8 @@ def test_what_is_complete_is_kept_and_what_differs_is_refused(
     other = {**vars(QUICK), "sizes": Sizes(10, 4, 8, 12)}
     with pytest.raises(SimulstError, match="begun with mels 20, not 10; name another folder, or use --force"):
         train(*data, out, Options(**other))
+    with pytest.raises(SimulstError, match="begun with patience 2, not 3"):
+        train(*data, out, Options(**{**vars(QUICK), "patience": 3}))
     slow = tones.write(tmp_path / "slow", 20, 0, tau=40)
     with pytest.raises(SimulstError, match="begun with tau 20, not 40"):
         train(*slow, *slow, out, QUICK)
@@ -236,6 +238,13 @@ def test_a_loss_that_is_no_number(data: Data, tmp_path: Path, monkeypatch: pytes
     monkeypatch.setattr(Trainer, "_valid_loss", lambda self: math.nan)
     with pytest.raises(SimulstError, match="lower learning rate"):
         train(*data, tmp_path / "out", QUICK)
+
+
+@pytest.mark.parametrize("name", ["learning_rate", "warmup", "patience", "batch_frames", "max_epochs"])
+@pytest.mark.parametrize("value", [0, -1, math.nan])
+def test_bad_options(name: str, value: float) -> None:
+    with pytest.raises(SimulstError, match=f"option '{name}': Input should be .*; found {value}"):
+        Options(**{name: value})
 
 
 def test_the_papers_options() -> None:
