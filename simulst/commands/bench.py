@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -13,6 +13,7 @@ from simulst.commands.common import (
     model_folder_option,
     source_lang_option,
     target_lang_option,
+    task_of,
     values_option,
 )
 
@@ -31,17 +32,7 @@ if TYPE_CHECKING:
 @jobs_option
 @click.option("--seconds", default=60.0, type=Positive(), help="Audio to try.")
 def bench(
-    data: str,
-    model: str,
-    decoding: str,
-    values: tuple[str, ...],
-    source_lang: str,
-    target_lang: str,
-    model_options: tuple[str, ...],
-    unit: str | None,
-    context: str | None,
-    jobs: int,
-    seconds: float,
+    data: str, decoding: str, values: tuple[str, ...], context: str | None, jobs: int, seconds: float, **options: Any
 ) -> None:
     """Tell what decoding costs on this machine.
 
@@ -51,15 +42,14 @@ def bench(
     from simulst.config import load_sweep, parse_values
     from simulst.data.datadir import read_data_dir, with_backgrounds
     from simulst.machine.processor import processor
-    from simulst.models import parse_options
-    from simulst.runs import Task, model_of
+    from simulst.runs import model_of
     from simulst.runs.bench import bytes_of_stream, measure, sample_of
     from simulst.runs.decode import DISTURBED
 
-    task = Task(model, source_lang, target_lang, tuple(sorted(parse_options(model_options).items())), unit or "")
+    task = task_of(**options)
     task.check()
     decodings = load_sweep(decoding, parse_values(values))
-    utterances = read_data_dir(data, target_lang)
+    utterances = read_data_dir(data, task.target_language)
     if context is not None:
         utterances = with_backgrounds(utterances, context)
     sample = sample_of(utterances, seconds)

@@ -20,6 +20,7 @@ from simulst.errors import SimulstError, not_installed
 
 if TYPE_CHECKING:
     from simulst.measure import Asked
+    from simulst.runs import Task
 
 F = TypeVar("F", bound=Callable[..., Any])
 PATH = click.Path(path_type=Path)
@@ -162,6 +163,14 @@ cluster_options = together(
     ),
 )
 """They say where work runs, for `simulst.machine.cluster.Cluster`."""
+
+
+def task_of(model: str, source_lang: str, target_lang: str, model_options: tuple[str, ...], unit: str | None) -> Task:
+    """The task that options describe. Raises SimulstError: an option of the model that is no NAME=VALUE."""
+    from simulst.models import parse_options
+    from simulst.runs import Task
+
+    return Task(model, source_lang, target_lang, tuple(sorted(parse_options(model_options).items())), unit or "")
 
 
 def named_files(values: Iterable[str], wrong: str) -> dict[str, Path]:

@@ -15,6 +15,7 @@ from simulst.commands.common import (
     model_folder_option,
     source_lang_option,
     target_lang_option,
+    task_of,
     text_option,
     together,
     values_option,
@@ -53,9 +54,10 @@ def evaluate(decoding: str, out: Path, **options: Any) -> None:
     OUT gets instances.log (SimulEval's format), config.yaml and scores.json. The same command resumes a killed run.
     """
     from simulst.config import load_decoding
+    from simulst.show.scores import format_scores
 
     [scores] = _decode([(out, load_decoding(decoding))], share=False, **options)
-    _print_scores(scores)
+    click.echo(format_scores(scores))
 
 
 @click.command()
@@ -81,11 +83,6 @@ def _decode(
     share: bool,
     data: str,
     text: str | None,
-    model: str,
-    source_lang: str,
-    target_lang: str,
-    model_options: tuple[str, ...],
-    unit: str | None,
     context: str | None,
     jobs: int,
     scheduler: str | None,
@@ -95,14 +92,16 @@ def _decode(
     draw: int | None,
     streams: int,
     force: bool,
+    **options: Any,
 ) -> list[dict[str, Any]]:
     from simulst.data.datadir import drawn, read_data_dir, shorter_than, with_backgrounds
     from simulst.machine.cluster import Cluster
     from simulst.measure.file import recordings_scores
     from simulst.measure.metric import tokenizer_for
-    from simulst.models import parse_options
-    from simulst.runs import Task, run, score_run
+    from simulst.runs import run, score_run
 
+    task = task_of(**options)
+    target_lang = task.target_language
     tokenizer_for(target_lang)  # fails now, not after decoding, if scoring lacks a package
     utterances = read_data_dir(data, text or target_lang)
     if max_seconds is not None:
@@ -118,13 +117,5 @@ def _decode(
         utterances = drawn(utterances, draw)
     if context is not None:
         utterances = with_backgrounds(utterances, context)
-    options = tuple(sorted(parse_options(model_options).items()))
-    task = Task(model, source_lang, target_lang, options, unit or "")
     run(task, utterances, folders, Cluster(jobs, scheduler, slurm), share, force, streams)
     return [recordings_scores(folder) or score_run(folder, target_lang, task.latency_unit) for folder, _ in folders]
-
-
-def _print_scores(scores: dict[str, Any]) -> None:
-    from simulst.show.scores import format_scores
-
-    click.echo(format_scores(scores))

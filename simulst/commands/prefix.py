@@ -18,6 +18,7 @@ from simulst.commands.common import (
     model_option,
     source_lang_option,
     target_lang_option,
+    task_of,
 )
 
 COUNT = click.IntRange(1)
@@ -48,24 +49,19 @@ def extract(
     source_lang: str,
     target_lang: str,
     out: Path,
-    tau: int,
-    beam: int,
-    open_end: bool,
-    limit: int,
     jobs: int,
     scheduler: str | None,
     slurm: bool,
     force: bool,
+    **options: Any,
 ) -> None:
     """Extract prefix pairs with an offline model."""
     from simulst.machine.cluster import Cluster
-    from simulst.models import parse_options
     from simulst.prefix.extract import Options, extract
     from simulst.prefix.pairs import PREFIXES
-    from simulst.runs import Task
 
-    task = Task(model, source_lang, target_lang, tuple(sorted(parse_options(model_options).items())))
-    counts = extract(task, data, out, Options(tau, beam, open_end, limit), Cluster(jobs, scheduler, slurm), force)
+    task = task_of(model, source_lang, target_lang, model_options, None)
+    counts = extract(task, data, out, Options(**options), Cluster(jobs, scheduler, slurm), force)
     print(f"{out / PREFIXES}: " + ", ".join(f"{count} {what}" for what, count in counts.items()))
 
 
@@ -80,20 +76,11 @@ def extract(
 @click.option("--tokens", type=PATH, help="The model's tokens, which --max-ratio counts for zh and ja.")
 @click.option("--whole", is_flag=True, help="Put the whole utterances beside the pairs.")
 @force_option("Write the data directory again.")
-def pairs(
-    data: Path,
-    prefixes: Path,
-    target_lang: str,
-    out: Path,
-    max_ratio: float | None,
-    tokens: Path | None,
-    whole: bool,
-    force: bool,
-) -> None:
+def pairs(data: Path, prefixes: Path, out: Path, target_lang: str, **options: Any) -> None:
     """Write prefix pairs as a data directory for training."""
     from simulst.prefix.pairs import write_pairs
 
-    write_pairs(data, prefixes, out, target_lang, max_ratio, whole, force, tokens)
+    write_pairs(data, prefixes, out, target_lang, **options)
 
 
 @prefix.command()
@@ -191,23 +178,13 @@ def chunks(
 @click.option("--seed", default=0, type=click.IntRange(0), help="Random seed.")
 @force_option("Delete the training in --out, and begin again.")
 def predictor(
-    data: Path,
-    prefixes: Path,
-    valid_data: Path,
-    valid_prefixes: Path,
-    out: Path,
-    mels: int,
-    channels: int,
-    embedding: int,
-    hidden: int,
-    force: bool,
-    **options: Any,
+    data: Path, prefixes: Path, valid_data: Path, valid_prefixes: Path, out: Path, force: bool, **options: Any
 ) -> None:
     """Train the boundary predictor, and score it on held-out pairs."""
     from simulst.policy.boundary_predictor import Sizes
     from simulst.prefix.training import SCORES, Options, train
 
-    sizes = Sizes(mels, channels, embedding, hidden)
+    sizes = Sizes(**{name: options.pop(name) for name in ("mels", "channels", "embedding", "hidden")})
     train(data, prefixes, valid_data, valid_prefixes, out, Options(sizes, **options), force)
     _show(json.loads((out / SCORES).read_text(encoding="utf-8")))
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from pathlib import Path
+from typing import Any
 
 import click
 
@@ -116,11 +117,8 @@ def choose(
     quality: str,
     regimes: tuple[str, ...],
     most_rtf: float | None,
-    segmentation: Path | None,
-    references: Path | None,
-    comet: tuple[str, ...],
-    sources: Path | None,
     out: Path | None,
+    **asking: Any,
 ) -> None:
     """Name the best configuration of each latency regime.
 
@@ -135,7 +133,7 @@ def choose(
     from simulst.runs.score import add_comet
 
     wanted = [parse_regime(regime) for regime in regimes]
-    asked = asked_by(segmentation, references, comet, sources, own=quality not in KNOWN)
+    asked = asked_by(**asking, own=quality not in KNOWN)
     folders = find_runs(runs)
     if asked.comet is not None:
         add_comet(folders, asked)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import click
 
@@ -47,12 +48,8 @@ def score(
     unit: str | None,
     bootstrap: int,
     against: Path | None,
-    segmentation: Path | None,
-    references: Path | None,
-    metrics: tuple[str, ...],
-    comet: tuple[str, ...],
-    sources: Path | None,
     as_json: bool,
+    **asking: Any,
 ) -> None:
     """Score a log of simulst, SimulEval or simulstream.
 
@@ -70,7 +67,7 @@ def score(
     from simulst.show.scores import format_scores
 
     unit = unit or unit_of(target_lang)
-    asked = asked_by(segmentation, references, comet, sources, metrics)
+    asked = asked_by(**asking)
     instances = read_run_log(log, unit)
     is_run = (log / CONFIG).is_file()
     if asked.comet is not None and is_run:
@@ -97,15 +94,7 @@ def runs() -> None:
 @metric_option
 @click.option("--sources", type=PATH, help="Transcript, for metrics that want it.")
 @click.option("--context", type=PATH, help="Table of terms whose recall is scored.")
-def score_runs(
-    folders: tuple[Path, ...],
-    target_lang: str,
-    segmentation: Path | None,
-    references: Path | None,
-    metrics: tuple[str, ...],
-    sources: Path | None,
-    context: Path | None,
-) -> None:
+def score_runs(folders: tuple[Path, ...], target_lang: str, **asking: Any) -> None:
     """Score runs, and write each one's scores.json.
 
     FOLDERS are runs, or folders of runs. Nothing is decoded: their logs are read.
@@ -116,7 +105,7 @@ def score_runs(
     from simulst.log import LOG
     from simulst.runs import read_run_config, score_run
 
-    asked = asked_by(segmentation, references, (), sources, metrics, context)
+    asked = asked_by(**asking)
     logs = sorted({log for folder in folders for log in folder.rglob(LOG)})
     if not logs:
         raise SimulstError(f"no {LOG} below {', '.join(map(str, folders))}; run the decoding stage first.")

@@ -53,8 +53,8 @@ def extend(old: Path, model: Path, symbols: tuple[str, ...], out: Path, force: b
 training_options = together(
     click.option("--task", type=click.Choice(["st", "asr"]), default="st", help="Translation or recognition."),
     click.option("--config", required=True, type=PATH, help="ESPnet's training configuration."),
-    click.option("--train", "train_dir", required=True, type=PATH, help="Training data (local/prepare_data.py dump)."),
-    click.option("--valid", "valid_dir", required=True, type=PATH, help="Development data (the same)."),
+    click.option("--train", required=True, type=PATH, help="Training data (local/prepare_data.py dump)."),
+    click.option("--valid", required=True, type=PATH, help="Development data (the same)."),
     click.option("--text", required=True, help="Language of the target's text file, such as tc.de."),
     click.option("--tokens", required=True, type=PATH, help="Target tokens (train tokens)."),
     click.option("--source-text", help="Language of the source's text file, such as lc.rm.en."),
@@ -71,20 +71,13 @@ training_options = together(
 
 
 def training_of(
-    task: str,
-    config: Path,
-    train_dir: Path,
-    valid_dir: Path,
-    text: str,
-    tokens: Path,
-    source_text: str | None,
-    source_tokens: Path | None,
     wait_k: int | None,
     unit_ms: float | None,
     writes: int | None,
     unidirectional: bool,
     chunk_ms: float | None,
     first_ms: float | None,
+    **options: Any,
 ) -> Training:
     """What `training_options` describe. Raises SimulstError: an option of wait-k or of chunks without the others."""
     from simulst.errors import SimulstError
@@ -98,7 +91,7 @@ def training_of(
     wait = None
     if wait_k is not None or chunk_ms is not None:
         wait = WaitOptions(wait_k, unit_ms or 280.0, writes or 1, unidirectional, chunk_ms, first_ms)
-    return Training(task, config, train_dir, valid_dir, text, tokens, source_text, source_tokens, wait)
+    return Training(**options, wait=wait)
 
 
 @train.command()
@@ -126,15 +119,15 @@ def stats(out: Path, force: bool, extra: tuple[str, ...], **options: Any) -> Non
 @click.option("--hosts", metavar="A,B,...", help="Machines to train on through ssh (docs/clusters.md).")
 @force_option("Delete what is in --out, and begin again.")
 def espnet(
-    stats: Path,
-    encoder: Path | None,
-    model: Path | None,
     out: Path,
+    stats: Path,
+    extra: tuple[str, ...],
+    encoder: Path | None,
+    force: bool,
     ngpu: int,
     num_nodes: int,
     hosts: str | None,
-    force: bool,
-    extra: tuple[str, ...],
+    model: Path | None,
     **options: Any,
 ) -> None:
     """Train a model with ESPnet.
@@ -179,18 +172,7 @@ def reinforce(
 @click.option("--passes", default=20, type=click.IntRange(1), help="Over all examples.")
 @click.option("--hidden", default=64, type=click.IntRange(1), help="Size of the hidden layer.")
 @force_option("Delete the examples, and begin again.")
-def divergence(
-    experiment: Path,
-    checkpoint: str,
-    data: Path,
-    target_lang: str,
-    first_ms: float,
-    ms: float,
-    utterances: int,
-    passes: int,
-    hidden: int,
-    force: bool,
-) -> None:
+def divergence(target_lang: str, first_ms: float, ms: float, **options: Any) -> None:
     """Train a head that foresees what later speech changes.
 
     STOP divergence goes by it. The model gives the labels itself. The same command goes on after an interruption.
@@ -198,7 +180,7 @@ def divergence(
     from simulst.prefix.chunks import Grid
     from simulst.training.divergence import train_divergence
 
-    train_divergence(experiment, checkpoint, data, target_lang, Grid(first_ms, ms), utterances, passes, hidden, force)
+    train_divergence(target=target_lang, grid=Grid(first_ms, ms), **options)
 
 
 @train.command()
@@ -218,11 +200,7 @@ def average(
     text: tuple[str, ...],
     target_lang: tuple[str, ...],
     source_lang: str,
-    counts: tuple[int, ...],
-    limit: int,
-    ctc_weight: float | None,
-    last: bool,
-    force: bool,
+    **options: Any,
 ) -> None:
     """Average checkpoints, and choose the weights of the search.
 
@@ -239,7 +217,7 @@ def average(
     if not len(data) == len(text) == len(target_lang):
         raise SimulstError("--data, --text, --target-lang: give them equally often, once for each target language.")
     devs = [Dev(*values) for values in zip(data, text, target_lang, strict=True)]
-    choose(experiment, devs, source_lang, counts, limit, ctc_weight, last, force)
+    choose(experiment, devs, source_lang, **options)
 
 
 # ---- Hugging Face ----
@@ -255,14 +233,7 @@ def average(
 @click.option("--ngpu", default=1, type=click.IntRange(1), help="GPUs to train on; with 1, a GPU if there is one.")
 @force_option("Delete the training in --out, and begin again.")
 def finetune(
-    config: Path,
-    model: Path | None,
-    pairs: tuple[str, ...],
-    train_dirs: tuple[Path, ...],
-    valid_dirs: tuple[Path, ...],
-    out: Path,
-    ngpu: int,
-    force: bool,
+    pairs: tuple[str, ...], train_dirs: tuple[Path, ...], valid_dirs: tuple[Path, ...], ngpu: int, **options: Any
 ) -> None:
     """Fine-tune a model of Hugging Face's, or train it from scratch.
 
@@ -283,4 +254,4 @@ def finetune(
             raise SimulstError(f"--ngpu {ngpu}: there are {torch.cuda.device_count()} GPUs here; give at most so many.")
     train = [Part(pair, data) for pair, data in zip(pairs, train_dirs, strict=True)]
     valid = [Part(pair, data) for pair, data in zip(pairs, valid_dirs, strict=True)]
-    finetune(config, model, train, list(dict.fromkeys(valid)), out, force, ngpu)
+    finetune(train=train, valid=list(dict.fromkeys(valid)), processes=ngpu, **options)
