@@ -23,6 +23,7 @@ from pathlib import Path
 
 from simulst.audio.name import plain_name
 from simulst.errors import SimulstError
+from simulst.files.text import lines_of
 
 COLUMNS = ("recording", "audio", "text", "target_text", "terms")
 ALL = "*"  # the recording's name in the line of all others
@@ -88,14 +89,8 @@ def read_backgrounds(path: str | Path) -> dict[str, Background]:
 def read_known(path: str | Path) -> Known:
     """A table. Raises SimulstError: there is none, or a broken line."""
     path = Path(path)
-    try:
-        text = path.read_bytes().decode("utf-8-sig").replace("\r\n", "\n")
-        lines = text.removesuffix("\n").split("\n")  # text may hold other line breaks
-    except FileNotFoundError:
-        raise SimulstError(f"{path}: no such file; write it, or give no context.") from None
-    except (OSError, UnicodeDecodeError) as error:
-        raise SimulstError(f"{path}: cannot be read ({error}); give a table in UTF-8.") from error
-    names = lines[0].split("\t") if lines else []
+    lines = [line.removesuffix("\r") for line in lines_of(path, "write it, or give no context")] or [""]
+    names = lines[0].split("\t")
     says = set(names) - {"recording", "audio"}
     if "recording" not in names or not says or not says < set(COLUMNS) or len(names) != len(set(names)):
         raise SimulstError(

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import dataclasses
 import functools
-import json
 import math
 import typing
 from collections.abc import Mapping
@@ -17,6 +16,7 @@ from typing import Annotated, Any, TypeVar
 from pydantic import ConfigDict, Field, TypeAdapter, ValidationError
 
 from simulst.errors import SimulstError
+from simulst.files.text import read_json
 
 T = TypeVar("T")
 
@@ -87,15 +87,7 @@ def read_fields(cls: type[T], content: Any, where: str, remedy: str) -> T:
 
 def read_json_fields(cls: type[T], path: Path, remedy: str) -> T:
     """The same of a file of JSON. Raises SimulstError: it is missing, not JSON, or as `read_fields` does."""
-    try:
-        content = json.loads(path.read_text(encoding="utf-8"))
-    except FileNotFoundError:
-        raise SimulstError(f"{path}: no such file; {remedy}.") from None
-    except OSError as error:
-        raise SimulstError(f"{path}: cannot be read ({error.strerror}); {remedy}.") from error
-    except (ValueError, RecursionError) as error:  # not JSON, or not even text
-        raise SimulstError(f"{path}: not valid JSON ({error}); {remedy}.") from error
-    return read_fields(cls, content, str(path), remedy)
+    return read_fields(cls, read_json(path, remedy), str(path), remedy)
 
 
 @functools.cache

@@ -20,7 +20,8 @@ from tqdm import tqdm
 from corpora.corpus import Choice, Log, Segment, Split, prepare, span
 from corpora.text import has_words, one_line
 from simulst.errors import SimulstError
-from simulst.files.segments import lines_of, read_segments, unreadable
+from simulst.files.segments import read_segments
+from simulst.files.text import lines_of, read_bytes
 
 SPLITS = ("train", "dev", "tst-COMMON", "tst-HE")
 
@@ -75,11 +76,7 @@ def version_of(listing: Path) -> str:
 
     listing: a split's YAML.
     """
-    try:
-        with listing.open("rb") as file:
-            head = file.read(4096)
-    except OSError as error:
-        raise unreadable(listing, error) from error
+    head = read_bytes(listing, "check the path, or copy the corpus again")[:4096]
     return "2 or 3" if re.search(rb"""[\s{,]["']?rW["']?\s*:""", head) else "1"
 
 

@@ -2,27 +2,23 @@
 
 from __future__ import annotations
 
-import os
 import re
 from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
-import soundfile
 
 from simulst.audio.read import as_int16, load_audio, write_wav
-from simulst.audio.units import SAMPLE_RATE
 from simulst.data.datadir import Utterance
 from simulst.errors import SimulstError
-from simulst.files.folder import write_atomically
+from simulst.files.folder import replacing, write_atomically
 
 
 def export_for_simuleval(utterances: Sequence[Utterance], out: Path) -> None:
     """Write wav/NAME.wav (16 kHz mono), source.txt (their paths) and target.txt (the references).
 
     A WAV holds the samples of `load_audio`: in 16 bits if they fit there, else as floats, as rounded samples can give
-    other words. A killed export can be run again: WAVs that are complete are kept, each file is written through a
-    temporary file, and the lists are written last.
+    other words. A killed export can be run again: each file is written whole, and the lists are written last.
 
     Raises SimulstError: there are no utterances; a name cannot be a file name; audio cannot be read.
     """
@@ -37,26 +33,13 @@ def export_for_simuleval(utterances: Sequence[Utterance], out: Path) -> None:
         path = folder / f"{utterance.name}.wav"
         samples = load_audio(utterance.wav, utterance.start, utterance.end)
         subtype = "PCM_16" if np.array_equal(as_int16(samples) / 32768, samples) else "FLOAT"
-        if not _holds(path, samples, subtype):
-            temporary = path.with_name(f"{path.name}.{os.getpid()}.part")
-            write_wav(temporary, samples, subtype)
-            temporary.replace(path)
+        with replacing(path) as part:
+            write_wav(part, samples, subtype)
         paths.append(str(path))
     write_atomically(out / "source.txt", _lines(paths))
     # SimulEval pairs the lists by line number, so each text must stay on one line.
     references = [re.sub(r"[\r\n]+", " ", utterance.reference) for utterance in utterances]
     write_atomically(out / "target.txt", _lines(references))
-
-
-def _holds(path: Path, samples: np.ndarray, subtype: str) -> bool:
-    """Whether a file has exactly these samples, shape (n,), float32."""
-    try:
-        with soundfile.SoundFile(path) as file:
-            form = (file.samplerate, file.channels, file.subtype, file.frames)
-            same = form == (SAMPLE_RATE, 1, subtype, samples.size)
-            return same and np.array_equal(file.read(dtype="float32"), samples)
-    except soundfile.LibsndfileError:  # the file is missing or cut off
-        return False
 
 
 def _lines(texts: list[str]) -> str:

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from simulst.errors import SimulstError
-from simulst.files.segments import lines_of
+from simulst.files.text import lines_of
 
 
 class Timed(NamedTuple):

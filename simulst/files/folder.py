@@ -18,18 +18,26 @@ from simulst.files.lock import LOCK, digest, locked, read_record
 MADE_OF = "made_of.json"
 
 
-def write_atomically(path: Path, text: str) -> None:
-    """Replace a file as a whole, so that no reader sees half of it and no kill leaves half of it.
+@contextmanager
+def replacing(path: Path) -> Iterator[Path]:
+    """Yield the path of a file to write, which replaces `path` as a whole: no reader and no kill sees half of it.
 
     Raises SimulstError: the file can't be written.
     """
-    temporary = path.with_name(f"{path.name}.{os.getpid()}.part")
+    part = path.with_name(f"{path.name}.{os.getpid()}.part")
     try:
-        temporary.write_text(text, encoding="utf-8")
-        temporary.replace(path)
-    except OSError as error:
-        temporary.unlink(missing_ok=True)
+        yield part
+        part.replace(path)
+    except (OSError, RuntimeError) as error:  # torch's and libsndfile's, if the disk is full
         raise unwritable(path, error) from error
+    finally:
+        part.unlink(missing_ok=True)
+
+
+def write_atomically(path: Path, text: str) -> None:
+    """Replace a file as a whole. Raises SimulstError: the file can't be written."""
+    with replacing(path) as part:
+        part.write_text(text, encoding="utf-8")
 
 
 def empty(folder: Path) -> None:
@@ -53,19 +61,11 @@ def unwritable(path: Path, error: Exception) -> SimulstError:
 
 
 def save_atomically(path: Path, content: Any) -> None:
-    """torch.save through a temporary file, so that no kill leaves half a checkpoint.
-
-    Raises SimulstError: the file can't be written.
-    """
+    """The same by torch.save. Raises SimulstError: the file can't be written."""
     import torch  # here, as it takes a second
 
-    part = path.with_name(path.name + ".part")
-    try:
+    with replacing(path) as part:
         torch.save(content, part)
-        part.replace(path)
-    except (OSError, RuntimeError) as error:  # torch's, if the disk is full
-        part.unlink(missing_ok=True)
-        raise unwritable(path, error) from error
 
 
 @contextmanager

@@ -9,6 +9,7 @@ from pathlib import Path
 import yaml
 
 from simulst.errors import SimulstError
+from simulst.files.text import lines_of
 from simulst.files.yaml import load_yaml
 
 BATCH = 500  # segments that are parsed together; parsing all at once takes gigabytes and three times as long
@@ -50,22 +51,3 @@ def _parse(path: Path, lines: Sequence[str], starts: Sequence[int]) -> Iterator[
                 f"{path}, line {begin + 1}: no list of segments; lines should be '- {{duration: ..., offset: ...}}'."
             )
         yield from zip((start + 1 for start in batch), items, strict=True)
-
-
-def lines_of(path: Path) -> list[str]:
-    """The lines of a text, which a line feed ends. Raises SimulstError: the file is missing or not UTF-8."""
-    try:
-        data = path.read_bytes()
-    except OSError as error:
-        raise unreadable(path, error) from error
-    try:
-        text = data.decode("utf-8-sig")
-    except UnicodeDecodeError as error:
-        line = data[: error.start].count(b"\n") + 1
-        raise SimulstError(f"{path}, line {line}: not UTF-8; convert the file.") from error
-    return text.removesuffix("\n").split("\n") if text else []
-
-
-def unreadable(path: Path, error: OSError) -> SimulstError:
-    """What to say of a file of a corpus that can't be read."""
-    return SimulstError(f"{path}: cannot be read ({error.strerror}); check the path, or copy the corpus again.")

@@ -8,17 +8,17 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from simulst.errors import SimulstError
+from simulst.files.folder import write_atomically
+from simulst.files.text import lines_of
 
 
 def write_table(path: Path, rows: Iterable[tuple[str, str]]) -> None:
-    """Write one table through a temporary file, so that a killed stage leaves no half-written table."""
-    temporary = path.with_name(path.name + ".part")
+    """Write one table. Raises SimulstError: a name or text that can't stand in it; the file can't be written."""
     lines = [f"{key} {value}" for key, value in rows]
     for line in lines:
         if re.search("[\n\ud800-\udfff]", line):
             raise SimulstError(f"{path}: a name or text has a line break or is no UTF-8, {line!a}; rename the file.")
-    temporary.write_text("".join(f"{line}\n" for line in lines), encoding="utf-8", newline="\n")
-    temporary.replace(path)
+    write_atomically(path, "".join(f"{line}\n" for line in lines))
 
 
 def read_table(path: str | Path, allow_empty: bool = False) -> dict[str, str]:
@@ -30,16 +30,8 @@ def read_table(path: str | Path, allow_empty: bool = False) -> dict[str, str]:
     Raises SimulstError: the file is missing or not UTF-8; a key is repeated; a key has no value.
     """
     path = Path(path)
-    try:
-        lines = path.read_bytes().decode("utf-8-sig").split("\n")  # a carriage return in a text ends no line
-    except FileNotFoundError:
-        raise SimulstError(f"{path}: no such file; a data directory needs it; prepare the data again.") from None
-    except OSError as error:
-        raise SimulstError(f"{path}: cannot be read ({error.strerror}); fix that.") from error
-    except UnicodeDecodeError as error:
-        raise SimulstError(f"{path}: not UTF-8 (byte {error.start}); convert it.") from error
     table: dict[str, str] = {}
-    for number, line in enumerate(lines, start=1):
+    for number, line in enumerate(lines_of(path, "a data directory needs it; prepare the data again"), start=1):
         if not line.strip():
             continue
         key, value = (*re.split(r"[ \t]+", line.strip(), maxsplit=1), "")[:2]

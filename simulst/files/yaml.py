@@ -8,6 +8,7 @@ from typing import Any
 import yaml
 
 from simulst.errors import SimulstError
+from simulst.files.text import read_text
 
 MOST_REPEATED = 10_000
 """A document may have more parts than this only if it writes a tenth of them itself, without aliases. A few lines of
@@ -72,14 +73,9 @@ def read_yaml(path: str | Path, what: str = "configuration file") -> Any:
     Raises SimulstError: the file is missing, can't be read or is not valid YAML.
     """
     path = Path(path)
-    if path.is_dir():
-        raise SimulstError(f"{path}: a folder; give a {what}.")
-    if not path.is_file():
-        raise SimulstError(f"{path}: no such {what}; check the path.")
+    text = read_text(path, f"give a {what}", what)
     try:
-        return load_yaml(path.read_text(encoding="utf-8"))
-    except UnicodeDecodeError as error:
-        raise SimulstError(f"{path}: not UTF-8 (byte {error.start}); give a YAML file, in UTF-8.") from error
+        return load_yaml(text)
     except yaml.YAMLError as error:
         if (
             isinstance(error, yaml.composer.ComposerError)
@@ -87,8 +83,6 @@ def read_yaml(path: str | Path, what: str = "configuration file") -> Any:
         ):
             raise SimulstError(f"{path}: holds several documents ('---'); give each a file of its own.") from error
         raise SimulstError(f"{path}: not valid YAML ({_reason(error)}).") from error
-    except OSError as error:
-        raise SimulstError(f"{path}: cannot be read ({error.strerror}).") from error
 
 
 def _reason(error: Exception) -> str:

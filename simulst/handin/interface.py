@@ -13,7 +13,7 @@ from pathlib import Path
 
 from simulst.audio.read import as_int16, is_plain_wav, load_audio, write_wav
 from simulst.errors import SimulstError
-from simulst.files.folder import write_atomically
+from simulst.files.folder import replacing, write_atomically
 from simulst.handin.image import HOST, Image, packed_environment
 
 SERVES = (b"Serving on http", b"Listening to port")
@@ -36,9 +36,8 @@ def as_wavs(recordings: Mapping[str, Path], folder: Path) -> dict[str, Path]:
             target.unlink(missing_ok=True)
             target.symlink_to(source.resolve())
             continue
-        part = target.with_name(target.name + ".part")
-        write_wav(part, as_int16(load_audio(source)))
-        part.replace(target)
+        with replacing(target) as part:
+            write_wav(part, as_int16(load_audio(source)))
     return found
 
 

@@ -14,6 +14,7 @@ from pathlib import Path
 import regex
 
 from simulst.errors import SimulstError
+from simulst.files.text import decoded, read_bytes
 from simulst.log.instance import Instance
 from simulst.log.simuleval import read_simuleval
 from simulst.log.simulstream import read_simulstream
@@ -22,6 +23,7 @@ logger = logging.getLogger(__name__)
 
 LOG = "instances.log"
 """A run's log, in its folder."""
+GIVE = "give an instances.log or the run's folder"
 END = "</s>"
 """The end of a sentence that SimulEval 1.0 wrote after each prediction, with a delay of its own."""
 _WITH_ENDS = {"word": re.compile(rf"{END}|(?:(?!{END})\S)+"), "char": re.compile(rf"{END}|[^ ]")}
@@ -121,15 +123,7 @@ def _is_simulstream(lines: Sequence[str]) -> bool:
 
 def _read_text(path: Path) -> str:
     try:
-        data = path.read_bytes()  # a pipe can be read only once
-        if data.startswith(b"\x1f\x8b"):
-            data = gzip.decompress(data)
-        return data.decode("utf-8-sig")
-    except FileNotFoundError:
-        raise SimulstError(f"{path}: no such log; give an instances.log or the run's folder.") from None
+        data = read_bytes(path, GIVE, "log")
+        return decoded(gzip.decompress(data) if data.startswith(b"\x1f\x8b") else data, path, GIVE)
     except (EOFError, gzip.BadGzipFile, zlib.error) as error:
         raise SimulstError(f"{path}: damaged gzip ({error}); copy or compress the log again.") from error
-    except UnicodeDecodeError as error:
-        raise SimulstError(f"{path}: not UTF-8 (byte {error.start}); give an instances.log.") from error
-    except OSError as error:
-        raise SimulstError(f"{path}: cannot be read ({error.strerror}); give an instances.log.") from error

@@ -12,6 +12,7 @@ from typing import Any
 
 from simulst.errors import SimulstError
 from simulst.files.folder import is_read_only, write_atomically
+from simulst.files.text import read_json
 from simulst.log import LOG
 from simulst.measure.metric import OWN, Metric, is_of_its_code, metrics_in
 
@@ -55,8 +56,8 @@ def _digest_of_log(folder: Path) -> str:
 def _earlier(folder: Path) -> dict[str, Any]:
     """What a folder's scores.json holds; nothing if it is missing or broken."""
     try:
-        found = json.loads((folder / SCORES).read_text(encoding="utf-8"))
-    except (OSError, ValueError, RecursionError):
+        found = read_json(folder / SCORES, "")
+    except SimulstError:
         return {}
     return found if isinstance(found, dict) else {}
 
@@ -91,16 +92,11 @@ def write_scores(folder: Path, scores: dict[str, Any]) -> dict[str, Any]:
 
 def read_scores(folder: Path) -> dict[str, Any]:
     """A run's scores. Raises SimulstError: scores.json is missing or broken."""
-    path = folder / SCORES
-    try:
-        scores = json.loads(path.read_text(encoding="utf-8"))
-    except FileNotFoundError:
-        raise SimulstError(f"{path}: no such file; let simulst evaluate finish the run.") from None
-    except (ValueError, RecursionError) as error:  # such as brackets without end
-        raise SimulstError(f"{path}: not valid JSON ({error}); remove it and run simulst evaluate again.") from error
+    path, remedy = folder / SCORES, "let simulst evaluate write it"
+    scores = read_json(path, remedy)
     if not isinstance(scores, dict):
-        raise SimulstError(f"{path}: not the scores of a run; remove it and run simulst evaluate again.")
-    check_numbers(scores, str(path), "remove it and run simulst evaluate again")
+        raise SimulstError(f"{path}: not the scores of a run; {remedy}.")
+    check_numbers(scores, str(path), remedy)
     return scores
 
 

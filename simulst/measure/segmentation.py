@@ -5,7 +5,7 @@ The list is YAML, or JSON, which OmniSTEval reads, too.
 
 from __future__ import annotations
 
-import json
+import io
 import logging
 import unicodedata
 from collections.abc import Sequence
@@ -17,8 +17,9 @@ from typing import Annotated
 from pydantic import Field
 
 from simulst.audio.name import recording_name
-from simulst.errors import SimulstError, first_line
+from simulst.errors import SimulstError
 from simulst.files.segments import read_segments
+from simulst.files.text import read_json, read_text
 from simulst.log.instance import Text, Time
 from simulst.options import read_fields
 
@@ -72,10 +73,7 @@ def _listed(path: Path) -> list[tuple[int, object]]:
         return list(read_segments(path)[1])
     if path.suffix != ".json":
         raise SimulstError(f"{path}: a segmentation is a .yaml or .json file; give one that ends so.")
-    try:
-        content = json.loads(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError, RecursionError) as error:
-        raise SimulstError(f"{path}: cannot be read as JSON ({first_line(error)}); give a list of segments.") from error
+    content = read_json(path, "give a list of segments")
     if not isinstance(content, list):
         raise SimulstError(f"{path}: no list of segments, which are {{wav: ..., offset: ..., duration: ...}}.")
     return list(enumerate(content, start=1))
@@ -83,16 +81,8 @@ def _listed(path: Path) -> list[tuple[int, object]]:
 
 def read_lines(path: Path) -> list[str]:
     """The lines of a text as OmniSTEval reads them, without blanks around, in NFC. Raises SimulstError: unreadable."""
-    try:
-        with path.open(encoding="utf-8") as file:  # lines end where OmniSTEval sees their ends
-            lines = [unicodedata.normalize("NFC", line).strip() for line in file]
-    except OSError as error:
-        raise SimulstError(f"{path}: cannot be read ({error.strerror}); give a text file.") from error
-    except UnicodeDecodeError as error:
-        raise SimulstError(f"{path}: not UTF-8 (byte {error.start}); convert the file.") from error
-    if lines and lines[0].startswith("\ufeff"):
-        raise SimulstError(f"{path}: begins with a byte order mark, which would be scored as text; save it without.")
-    return lines
+    text = io.StringIO(read_text(path, "give a text file"), newline=None)  # lines end where OmniSTEval sees their ends
+    return [unicodedata.normalize("NFC", line).strip() for line in text]
 
 
 def _check_order(sentences: Sequence[Sentence], path: Path) -> None:

@@ -22,7 +22,9 @@ from simulst.errors import SimulstError
 from simulst.files.folder import write_atomically, written_whole
 from simulst.files.lock import digest
 from simulst.files.table import read_table
+from simulst.files.text import lines_of
 from simulst.languages import unit_of
+from simulst.log.instance import row_of
 from simulst.options import read_fields
 
 PREFIXES, COUNTS = "prefixes.jsonl", "pairs.json"
@@ -59,20 +61,11 @@ class _Line:
 
 def read_prefixes(path: Path) -> list[dict[str, Any]]:
     """The lines of prefixes.jsonl. Raises SimulstError: the file is missing, or `extract` did not write a line."""
-    try:
-        text = path.read_text(encoding="utf-8")
-    except OSError:
-        raise SimulstError(f"{path}: no such file; extract the prefix pairs first.") from None
-    except UnicodeDecodeError as error:
-        raise SimulstError(f"{path}: not UTF-8 (byte {error.start}); extract the pairs again.") from error
-    found = []
-    for number, line in enumerate(text.removesuffix("\n").split("\n") if text else [], start=1):
+    found, remedy = [], "extract the prefix pairs again"
+    for number, line in enumerate(lines_of(path, remedy), start=1):
         where = f"{path}, line {number}: not a line of prefix extraction"
-        try:
-            one = json.loads(line)
-        except (ValueError, RecursionError):
-            raise SimulstError(f"{where}; extract the pairs again.") from None
-        read_fields(_Line, one, where, "extract the pairs again")
+        one = row_of(line, f"{where}; {remedy}.")
+        read_fields(_Line, one, where, remedy)
         found.append(one)
     return found
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import colorsys
 import itertools
 import logging
-import os
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -13,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from simulst.errors import SimulstError
+from simulst.files.folder import replacing
 from simulst.measure.metric import check_quality
 from simulst.results.runs import Row, check_lag, check_same_data, load_runs, metrics_of, warn_of_slow
 
@@ -143,9 +143,8 @@ def draw_rows(runs: Sequence[Row], out: Path, latencies: Sequence[str], title: s
             levels = [run.scores[quality] for run in offline]
             _label_points(panel, metric, quality, lines, levels, canvas.get_renderer(), crowded)
         out.parent.mkdir(parents=True, exist_ok=True)
-        temporary = out.with_name(f"{out.name}.{os.getpid()}.part")
-        figure.savefig(temporary, format=kind, dpi=160, metadata=METADATA[kind])
-        temporary.replace(out)
+        with replacing(out) as part:
+            figure.savefig(part, format=kind, dpi=160, metadata=METADATA[kind])
 
 
 def _in_legend(name: str) -> str:

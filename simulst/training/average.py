@@ -16,7 +16,7 @@ import yaml
 from simulst.config import Decoding
 from simulst.data.datadir import read_data_dir
 from simulst.errors import SimulstError, reason_of
-from simulst.files.folder import save_atomically, write_atomically
+from simulst.files.folder import replacing, save_atomically, write_atomically
 from simulst.files.lock import locked
 from simulst.measure.quality import bleu
 from simulst.models import load_model
@@ -119,8 +119,8 @@ def choose(
             model = load_model(experiment, checkpoint=name)
             (scores[count],) = dev_bleu(model, devs, source, limit, [JointBeamSearch(beam=3, length_bonus=0.0)])
         best = max(scores, key=lambda count: (scores[count], -count))
-        shutil.copy(experiment / f"ave_{best}best.pth", experiment / (CHOSEN + ".part"))
-        (experiment / (CHOSEN + ".part")).replace(experiment / CHOSEN)
+        with replacing(experiment / CHOSEN) as part:
+            shutil.copy(experiment / f"ave_{best}best.pth", part)
         search, bleu = choose_search(load_model(experiment, checkpoint=CHOSEN), devs, source, limit, ctc_weight)
         weights = {"ctc_weight": search.ctc_weight, "length_bonus": search.length_bonus}
         write_atomically(experiment / SEARCH, yaml.safe_dump(weights))

@@ -12,7 +12,7 @@ from pathlib import Path
 
 from simulst.data.datadir import Utterance
 from simulst.errors import SimulstError
-from simulst.files.segments import lines_of
+from simulst.files.text import lines_of
 from simulst.models.cascade.llm import LLM, Loaded
 from simulst.models.huggingface.architectures import ARCHITECTURES
 from simulst.prefix.chunks import CHUNKS, Grid

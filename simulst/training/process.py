@@ -31,6 +31,7 @@ from typing import Any
 import torch
 from rapidfuzz.distance import Levenshtein
 
+from simulst.files.folder import replacing
 from simulst.machine.light_import import leave_out_compiler, leave_out_unused, skip_type_checks
 from simulst.training import channels_last, packed_lstm
 
@@ -51,9 +52,8 @@ def save(thing: object, file: Any, *args: Any, **options: Any) -> None:
     file = Path(file)
     if file.name == CHECKPOINT and isinstance(thing, dict) and {"model", "reporter"} <= thing.keys():
         save(thing["model"], file.with_name(f"{thing['reporter']['epoch']}epoch.pth"), *args, **options)
-    part = file.with_name(file.name + ".part")
-    _write(thing, part, *args, **options)
-    part.replace(file)
+    with replacing(file) as part:
+        _write(thing, part, *args, **options)
 
 
 def names(pattern: str, arguments: list[str]) -> bool:

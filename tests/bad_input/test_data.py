@@ -9,7 +9,7 @@ DIRECTORIES = table(
     f"{EVALUATE} --data data",
     ("", "data: no such data directory", removed("data")),
     ("", "data/wav.scp: no such file", removed("data/wav.scp")),
-    ("", "data/wav.scp: not UTF-8 (byte 0)", written("data/wav.scp", b"\xff\xfe")),
+    ("", "data/wav.scp, line 1: not UTF-8", written("data/wav.scp", b"\xff\xfe")),
     ("", "data/wav.scp, line 2: 'u0' stands there twice", replaced("data/wav.scp", "u1 ", "u0 ")),
     ("", "data/wav.scp, line 1: 'u0' has no value", replaced("data/wav.scp", "u0 u0.wav", "u0")),
     ("", "data/wav.scp: pipes ('sox u0.wav |') are not run", replaced("data/wav.scp", "u0.wav", "sox u0.wav |")),

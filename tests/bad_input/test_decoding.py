@@ -13,8 +13,8 @@ def conf(text: str) -> Change:
 
 FILES: list[tuple[str, Change]] = [
     ("c.yaml: no such configuration file", lambda: None),
-    ("c.yaml: a folder; give a configuration file", folder("c.yaml")),
-    ("c.yaml: not UTF-8 (byte 5); give a YAML file, in UTF-8", written("c.yaml", "# café".encode("latin-1"))),
+    ("c.yaml: cannot be read (Is a directory); give a configuration file", folder("c.yaml")),
+    ("c.yaml, line 1: not UTF-8; give a configuration file", written("c.yaml", "# café".encode("latin-1"))),
     ("c.yaml: not valid YAML", conf("!!python/object/apply:os.system ['true']")),
     ("c.yaml: not valid YAML (found unconstructable recursive node", conf(BOTH + "stop: &s {type: any_of, of: [*s]}")),
     ("c.yaml: not valid YAML", conf("[" * 5000)),

@@ -72,7 +72,7 @@ RUNS = [
         ),
         ("run", "run/instances.log: the log is empty", written("run/instances.log", "")),
         ("run --references data/text.en", "give --segmentation and --references together"),
-        ("run --references x.en --segmentation x.yaml", "x.yaml: cannot be read (No such file or directory)"),
+        ("run --references x.en --segmentation x.yaml", "x.yaml: no such file"),
         ("run", "run/instances.log, line 3: not an entry", cut("run/instances.log", -40)),
     ),
     Case("simulst runs score --target-lang xx run", "'xx' is not the code of a language"),

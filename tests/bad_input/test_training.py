@@ -29,7 +29,7 @@ TOKENS = table(
     ("--symbol ''", "data/text.en: SentencePiece failed"),
     ("", "data/text.en: no such file", removed("data/text.en")),
     ("", "data/text.en: no text to learn tokens from", written("data/text.en", "u0\nu1\n")),
-    ("", "data/text.en: not UTF-8", written("data/text.en", b"u0 \xff")),
+    ("", "data/text.en, line 1: not UTF-8", written("data/text.en", b"u0 \xff")),
     ("", "tokens: is there already, without made_of.json", written("tokens/x", "")),
 )
 TRAIN = "--config conf.yaml --train dump --valid dump --text tc.de --tokens tokens --out exp"
@@ -49,7 +49,7 @@ ESPNET = [
             "--num-nodes and --hosts: give one of them",
             written("conf.yaml", "a: 1"),
         ),
-        ("--stats stats", "conf.yaml: not UTF-8 (byte 0)", written("conf.yaml", b"\xff\xfe")),
+        ("--stats stats", "conf.yaml, line 1: not UTF-8", written("conf.yaml", b"\xff\xfe")),
         ("--stats stats", "conf.yaml: not valid YAML (the key 'a' stands twice", written("conf.yaml", "a: 1\na: 2\n")),
         ("--stats stats", "conf.yaml: not a mapping of options", written("conf.yaml", "- 1\n")),
         (

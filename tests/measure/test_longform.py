@@ -479,12 +479,8 @@ def test_bad_files(talks: Talks) -> None:
         score_recordings([instances[0], instances[0]], talks.segmentation, talks.references)
     with pytest.raises(SimulstError, match=r"is a \.yaml or \.json file"):
         score_recordings(instances, talks.references, talks.references)
-    with pytest.raises(SimulstError, match="cannot be read"):
+    with pytest.raises(SimulstError, match=r"nowhere\.txt: no such file"):
         score_recordings(instances, talks.segmentation, talks.folder / "nowhere.txt")
-    text = talks.references.read_text()
-    talks.references.write_text("\ufeff" + text)
-    with pytest.raises(SimulstError, match="begins with a byte order mark"):
-        score_recordings(instances, talks.segmentation, talks.references)
     talks.references.write_text("\n" * 4 + "a b\n" * 4)
     with pytest.raises(SimulstError, match="all lines of first are empty"):
         score_recordings(instances, talks.segmentation, talks.references)

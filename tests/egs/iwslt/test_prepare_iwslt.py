@@ -109,7 +109,7 @@ def test_other_layouts(folder: Path, tmp_path: Path) -> None:
     prepare_iwslt(tmp_path, tmp_path / "data4", replace(named, segmentation=segments))
     for name in ("talks.yaml", "talks.zh", "text.en"):
         assert len({(tmp_path / data / name).read_bytes() for data in ("data", "data2", "data3", "data4")}) == 1
-    for text, told in (("{", "cannot be read as JSON"), ("{}", "no list of segments"), ("[1]", "segment 1: another")):
+    for text, told in (("{", "not valid JSON"), ("{}", "no list of segments"), ("[1]", "segment 1: another")):
         segments.write_text(text)
         with pytest.raises(SimulstError, match=told):
             read_segmentation(segments, folder / "en.txt" if text != "[1]" else segments)
