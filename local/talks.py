@@ -27,8 +27,7 @@ from simulst.audio.units import SAMPLE_RATE
 from simulst.commands.common import PATH, force_option, run_command, source_lang_option, target_lang_option
 from simulst.data.datadir import Utterance, check_has, read_data_dir, text_file, write_data_dir
 from simulst.errors import SimulstError
-from simulst.files.folder import written_whole
-from simulst.files.lock import digest
+from simulst.files.folder import digest, written_whole
 from simulst.files.table import read_table
 from simulst.languages import unit_of
 

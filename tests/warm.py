@@ -47,7 +47,7 @@ transformers.models.mbart.modeling_mbart transformers.models.speech_encoder_deco
 transformers.models.wav2vec2.feature_extraction_wav2vec2 transformers.models.wav2vec2.modeling_wav2vec2
 transformers.models.whisper.feature_extraction_whisper transformers.models.whisper.modeling_whisper
 simulst.commands.main simulst.models.cascade.settings simulst.models.espnet.model
-simulst.models.huggingface.model simulst.models.whisper simulst.prefix.pairs simulst.show.report.write
+simulst.models.huggingface.model simulst.models.whisper simulst.prefix.pairs simulst.show.report.content
 simulst.training.average simulst.training.configuration
 espnet2.bin.asr_train espnet2.bin.st_train
 """

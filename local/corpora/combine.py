@@ -10,8 +10,7 @@ from pathlib import Path
 
 from simulst.data.datadir import read_data_dir, text_file, write_data_dir
 from simulst.errors import SimulstError
-from simulst.files.folder import written_whole
-from simulst.files.lock import digest
+from simulst.files.folder import digest, written_whole
 from simulst.files.table import read_table
 from simulst.languages import MULTI, language_token
 

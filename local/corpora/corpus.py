@@ -26,7 +26,7 @@ from corpora.text import has_words, length, normalise
 from simulst.audio.name import apart, file_of
 from simulst.audio.read import whole_seconds
 from simulst.errors import SimulstError
-from simulst.files.lock import locked
+from simulst.files.folder import locked
 from simulst.files.table import write_table
 from simulst.measure.spoken import lower_without_punctuation
 

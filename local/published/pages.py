@@ -22,8 +22,7 @@ from findings.text import findings_page, p_text
 from published.overview import Column, overview
 from published.section import Comparison, Published, Section, check_name, read_sections, write_section
 from simulst.errors import SimulstError
-from simulst.files.folder import write_atomically
-from simulst.files.lock import locked
+from simulst.files.folder import locked, write_atomically
 from simulst.files.yaml import read_yaml
 from simulst.measure.metric import KNOWN, Metric
 from simulst.options import build_options

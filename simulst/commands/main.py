@@ -10,7 +10,6 @@ import click
 
 from simulst import __version__
 from simulst.commands import (
-    bench,
     decode,
     handover,
     models,
@@ -24,7 +23,7 @@ from simulst.commands import (
 from simulst.commands.common import run_command
 
 SECTIONS = {
-    "Decode": (translate.translate, serve.serve, decode.evaluate, decode.sweep, bench.bench),
+    "Decode": (translate.translate, serve.serve, decode.evaluate, decode.sweep, decode.bench),
     "Score and compare": (
         score.score,
         score.runs,

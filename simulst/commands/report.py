@@ -79,8 +79,7 @@ def report(runs: tuple[Path, ...], out: Path, count: int) -> None:
     RUNS are finished runs of one test set, or folders of them. The page is one file and fetches nothing. Utterances are
     those of the fastest run whose interval reaches the highest BLEU.
     """
-    from simulst.show.report.content import report_of
-    from simulst.show.report.write import write_report
+    from simulst.show.report.content import report_of, write_report
 
     write_report(out, report_of(runs, count))
     click.echo(f"wrote {out} ({out.stat().st_size / 1e6:.1f} MB)")

@@ -64,7 +64,7 @@ def score(
     from simulst.measure.comet import read_kept
     from simulst.measure.file import write_scores
     from simulst.runs import CONFIG, read_run_log
-    from simulst.show.scores import format_scores
+    from simulst.show.table import format_scores
 
     unit = unit or unit_of(target_lang)
     asked = asked_by(**asking)

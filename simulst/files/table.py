@@ -1,11 +1,13 @@
-"""Tables of Kaldi's form: a key and its value on each line."""
+"""Tables of Kaldi's form, a key and its value on each line, and CTM files: the times of words, as NIST has them."""
 
 from __future__ import annotations
 
+import math
 import re
 import unicodedata
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from pathlib import Path
+from typing import NamedTuple
 
 from simulst.errors import SimulstError
 from simulst.files.folder import write_atomically
@@ -42,3 +44,33 @@ def read_table(path: str | Path, allow_empty: bool = False) -> dict[str, str]:
             raise SimulstError(f"{path}, line {number}: '{key}' has no value; complete the line.")
         table[key] = value
     return table
+
+
+class Timed(NamedTuple):
+    """A word of an utterance or recording. begin, end: seconds."""
+
+    name: str
+    begin: float
+    end: float
+    word: str
+
+
+def read_ctm(path: Path) -> Iterator[Timed]:
+    """The words of a file. Lines that begin with ;; are comments.
+
+    Raises SimulstError: the file is missing; a line has no times.
+    """
+    for number, line in enumerate(lines_of(path), start=1):
+        if not line.strip() or line.startswith(";;"):
+            continue
+        try:
+            name, _, begin, seconds, word = line.split()[:5]
+            found = Timed(name, float(begin), float(begin) + float(seconds), word)
+            if not 0 <= found.end < math.inf:
+                raise ValueError
+        except ValueError:
+            raise SimulstError(
+                f"{path}, line {number}: no times; CTM has another form: '{line[:60]}' is not '<utterance> <channel> "
+                "<first second> <seconds> <word>'."
+            ) from None
+        yield found

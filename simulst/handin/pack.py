@@ -1,4 +1,7 @@
-"""`simulst pack`: chosen systems as a folder that can be handed in."""
+"""`simulst pack`: chosen systems as a folder that can be handed in.
+
+Their development logs are decoded from the packed folder, through the judges' programs.
+"""
 
 from __future__ import annotations
 
@@ -16,14 +19,12 @@ import simulst
 from simulst.audio.read import digest_of_beginning, load_audio
 from simulst.background import ALL, read_known, table_of_backgrounds
 from simulst.errors import SimulstError
-from simulst.files.folder import replaced, sha256_of
-from simulst.files.lock import digest, locked
+from simulst.files.folder import digest, locked, replaced, sha256_of, write_atomically
 from simulst.handin import page
-from simulst.handin.check import CLAIM, RECORDINGS, SCORES, digest_of_audio
-from simulst.handin.image import SERVER, Image, environment_of
-from simulst.handin.interface import as_wavs
+from simulst.handin.check import AGENT_LOG, CLAIM, LOG, RECORDINGS, SCORES, difference, digest_of_audio, scores_of
+from simulst.handin.image import IMAGE, SERVER, Image, environment_of
+from simulst.handin.interface import as_wavs, free_port, run_inference, run_simuleval
 from simulst.handin.licences import licences_of, write_licences
-from simulst.handin.logs import write_logs
 from simulst.handin.needs import Needs, needs_of, needs_of_verify
 from simulst.handin.system import REFERENCES, SEGMENTATION, Placer, System, placed, read_choice, yaml_text
 from simulst.handin.verify import REQUIREMENTS, SUMS
@@ -232,3 +233,56 @@ def _write_sums(part: Path) -> None:
     names = sorted(file.relative_to(part).as_posix() for file in part.rglob("*") if file.is_file())
     lines = [f"{sha256_of(part / name)}  {name}\n" for name in names]
     (part / SUMS).write_text("".join(lines), encoding="utf-8")
+
+
+def write_logs(
+    part: Path, name: str, system: System, wavs: list[Path], work: Path, image: Image, simuleval: bool
+) -> None:
+    """Write a system's logs and scores. What is in the folder `work` of the same files is taken from there.
+
+    wavs: the recordings, in their order (`as_wavs`). simuleval: SimulEval's log is made, too.
+
+    Raises SimulstError: a program fails; the log does not prove the system's regime.
+    """
+    place = part / "systems" / name
+    kept = work / f"{name}-{_digest(part, place)}.jsonl"
+    if not kept.is_file():
+        log = work / f"{name}.jsonl"
+        processor = Path("systems", name, "processor.yaml")
+        run_inference(part, processor, (system.source_lang, system.target_lang), wavs, log)
+        write_atomically(kept, _without_places(log, wavs))
+    shutil.copyfile(kept, place / LOG)
+    if simuleval:
+        of_agent = kept.with_suffix(".simuleval")
+        if not of_agent.is_file():
+            found = run_simuleval(part, image, name, wavs, work, free_port(), system.counted)
+            write_atomically(of_agent, _without_places(found, wavs))
+        shutil.copyfile(of_agent, place / AGENT_LOG)
+    scores = scores_of(place / LOG, system, part / "development")
+    (place / SCORES).write_text(json.dumps(scores, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
+    if said := system.unproved(scores):
+        raise SimulstError(f"{name}: its log has {said}; choose another configuration.")
+    for told in difference(Path(system.run) / RUN_LOG, place / LOG, system.counted, "simulstream", times=False):
+        logger.warning(
+            "%s, %s: it sends audio of 16 bits, in pieces of 0.1 s, and another processor than the run's rounds "
+            "otherwise; the scores are of its log.",
+            name,
+            told,
+        )
+
+
+def _digest(part: Path, place: Path) -> str:
+    """Of all that a system's log depends on."""
+    folders = (part / "models", part / "own", part / "simulst", place)
+    # Of the threads and the kind of processor, too: they are in system.yaml.
+    files = [part / "requirements.txt", part / IMAGE, part / "development" / RECORDINGS]
+    files += (file for folder in folders for file in folder.rglob("*") if file.suffix != ".pyc")
+    return digest(f"{file.relative_to(part)} {sha256_of(file)}" for file in sorted(files) if file.is_file())
+
+
+def _without_places(log: Path, wavs: list[Path]) -> str:
+    """A log that names recordings without the folders of this machine."""
+    text, folder = log.read_text(encoding="utf-8"), f"{wavs[0].absolute().parent}/"
+    for in_ascii in (True, False):  # as programs write JSON
+        text = text.replace(json.dumps(folder, ensure_ascii=in_ascii)[1:-1], "")
+    return text

@@ -12,7 +12,7 @@ from pydantic import BeforeValidator, Field, Strict
 
 from simulst.audio.name import recording_name
 from simulst.errors import SimulstError
-from simulst.files.lock import digest
+from simulst.files.folder import digest
 
 SAME_MS = 1e-3
 """Two positions in the source that differ by less than this, in ms, count as equal: a log may be rounded."""

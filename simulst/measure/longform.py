@@ -23,7 +23,7 @@ from tqdm import tqdm
 
 from simulst.audio.name import recording_name
 from simulst.errors import SimulstError
-from simulst.files.lock import digest
+from simulst.files.folder import digest
 from simulst.languages import code_of
 from simulst.log.instance import Instance, check_units
 from simulst.log.simuleval import check_milliseconds

@@ -22,8 +22,7 @@ import yaml
 
 from simulst.errors import SimulstError, not_installed, reason_of, warn_once
 from simulst.files.code import files_of_modules
-from simulst.files.folder import digest_of_files, sha256_of
-from simulst.files.lock import digest
+from simulst.files.folder import digest, digest_of_files, sha256_of
 from simulst.files.yaml import load_yaml
 from simulst.find import find, modules_of, names, offered
 from simulst.languages import AUTO, code_of

@@ -19,10 +19,8 @@ from statistics import fmean
 from simulst.audio.units import FRAME_MS
 from simulst.data.datadir import Utterance, check_has, read_data_dir, text_file, write_data_dir
 from simulst.errors import SimulstError
-from simulst.files.ctm import Timed, read_ctm
-from simulst.files.folder import write_atomically, written_whole
-from simulst.files.lock import digest
-from simulst.files.table import read_table
+from simulst.files.folder import digest, write_atomically, written_whole
+from simulst.files.table import Timed, read_ctm, read_table
 from simulst.hypotheses import WAIT, lag_token
 from simulst.languages import unit_of
 from simulst.measure.latency import length_adaptive_average_lagging

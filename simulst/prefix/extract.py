@@ -18,8 +18,7 @@ from tqdm import tqdm
 from simulst.audio.read import load_audio
 from simulst.data.datadir import Utterance, read_data_dir
 from simulst.errors import SimulstError
-from simulst.files.folder import begun, write_atomically
-from simulst.files.lock import digest, locked
+from simulst.files.folder import begun, digest, locked, write_atomically
 from simulst.languages import unit_of
 from simulst.machine.cluster import HERE, Cluster, mapper
 from simulst.models import digest_of_weights

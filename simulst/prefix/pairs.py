@@ -19,8 +19,7 @@ from pydantic import Field, Strict
 from simulst.audio.units import FRAME_MS
 from simulst.data.datadir import Utterance, check_has, read_data_dir, write_data_dir
 from simulst.errors import SimulstError
-from simulst.files.folder import write_atomically, written_whole
-from simulst.files.lock import digest
+from simulst.files.folder import digest, write_atomically, written_whole
 from simulst.files.table import read_table
 from simulst.files.text import lines_of
 from simulst.languages import unit_of

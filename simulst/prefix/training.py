@@ -18,8 +18,7 @@ from tqdm import tqdm
 from simulst.audio.read import load_audio
 from simulst.audio.units import FRAME
 from simulst.errors import SimulstError
-from simulst.files.folder import begun, digest_of_file, save_atomically, write_atomically
-from simulst.files.lock import locked
+from simulst.files.folder import begun, digest_of_file, locked, save_atomically, write_atomically
 from simulst.machine.light_import import leave_out_compiler
 from simulst.options import Count, Positive, check_options
 from simulst.policy.boundary_predictor import (

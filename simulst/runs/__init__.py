@@ -1,12 +1,12 @@
 """Runs: decode a data directory under one or many configurations, keep the results, and score them.
 
-config.py has task and config.yaml, folder.py the folder with it and the log; decode.py fills it; score.py scores it.
+folder.py has a run's task and its folder, with config.yaml and the log; decode.py fills it; score.py scores it.
 """
 
 from __future__ import annotations
 
-from simulst.runs.config import CONFIG, RunConfig, Task, model_of, read_run_config
 from simulst.runs.decode import decode_utterance, instance_of, names_of, run
+from simulst.runs.folder import CONFIG, RunConfig, Task, model_of, read_run_config
 from simulst.runs.score import compare_runs, read_run_log, score_run
 
 __all__ = [

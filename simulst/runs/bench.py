@@ -20,8 +20,8 @@ from simulst.calls import Batched, Call, run_alone
 from simulst.config import Decoding
 from simulst.data.datadir import Utterance, by_hash, drawn
 from simulst.machine.threads import waited_seconds, waits
-from simulst.runs.config import Task
 from simulst.runs.decode import Spoken
+from simulst.runs.folder import Task
 from simulst.session import Model
 from simulst.streams import OpenStream
 

@@ -28,15 +28,13 @@ from simulst.calls import Steps, run_alone
 from simulst.config import Decoding, parse_decoding
 from simulst.data.datadir import Utterance
 from simulst.errors import SimulstError, sentence_of
-from simulst.files.folder import is_read_only
-from simulst.files.lock import locked
+from simulst.files.folder import is_read_only, locked
 from simulst.log.instance import Instance
 from simulst.machine.cluster import HERE, Cluster, Map, mapper
 from simulst.machine.threads import waited_seconds, waits
 from simulst.meter import Memo, Meter
 from simulst.models import digest_of_weights
-from simulst.runs.config import Task, model_of
-from simulst.runs.folder import RunFolder, audio_digest
+from simulst.runs.folder import RunFolder, Task, audio_digest, model_of
 from simulst.session import Model
 from simulst.streams import OpenStream, open_stream
 from simulst.streams.driver import Driver

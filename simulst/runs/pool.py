@@ -9,12 +9,11 @@ from dataclasses import replace
 from pathlib import Path
 
 from simulst.errors import SimulstError
-from simulst.files.folder import write_atomically
-from simulst.files.lock import digest
+from simulst.files.folder import digest, write_atomically
 from simulst.log import LOG, read_log
 from simulst.log.instance import Instance
 from simulst.measure.file import SCORES
-from simulst.runs.config import RunConfig, read_run_config, write_run_config
+from simulst.runs.folder import RunConfig, read_run_config, write_run_config
 
 logger = logging.getLogger(__name__)
 

@@ -14,7 +14,7 @@ from simulst.measure.comet import kept_scores, read_kept, segments_of
 from simulst.measure.file import read_scores, write_scores
 from simulst.measure.metric import KNOWN, find_metrics, metrics_in
 from simulst.measure.score import USUAL, Asked, compare, difference_scores, score, texts_of
-from simulst.runs.config import read_run_config
+from simulst.runs.folder import read_run_config
 
 
 def read_run_log(place: Path, unit: str = "word") -> list[Instance]:

@@ -1,11 +1,12 @@
-"""Tables of runs in Markdown."""
+"""Tables of runs in Markdown, and the scores of one log as a list to read."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
-from simulst.measure.metric import Metric
+from simulst.measure.metric import Metric, metrics_in
 from simulst.results.runs import Row, check_same_data, load_runs, metrics_of, warn_of_slow
 
 
@@ -63,3 +64,66 @@ def markdown(rows: Sequence[Sequence[str]]) -> str:
         cells = [first.ljust(widths[0]), *(cell.rjust(width) for cell, width in zip(others, widths[1:], strict=True))]
         lines.append(f"| {' | '.join(cells)} |")
     return "\n".join(lines)
+
+
+def format_scores(scores: Mapping[str, Any]) -> str:
+    """The result of `score`, line by line. It may hold that of `compare` as "against".
+
+    A figure has a decimal more than in tables, as far as scores.json has it.
+    """
+    metrics = [metric for key, metric in metrics_in([scores]).items() if key in scores]
+    lines = [line for metric in metrics if metric.kind == "quality" for line in _quality(metric, scores)]
+    lines.append(f"{'':<12}{'plain':>10}{'with computation':>18}")
+    aware = {metric.plain: scores[metric.key] for metric in metrics if metric.plain}
+    for metric in metrics:
+        if metric.kind == "lag" and not metric.plain:
+            computed = f"{_cell(metric, aware[metric.key]):>18}" if metric.key in aware else ""
+            lines.append(f"{metric.key:<12}{_cell(metric, scores[metric.key])}{computed}")
+    notes = {
+        "RTF": "  above 1: it can't keep up with speech on this machine" if (scores["RTF"] or 0) > 1 else "",
+        "term_recall": f"  of {scores.get('terms')} terms in the references",
+        "invented": " where nobody speaks",
+    }
+    for metric in metrics:
+        if metric.kind == "other":
+            unit = f" {metric.unit}" if metric.unit else ""
+            name = metric.key.replace("_", " ")
+            lines.append(f"{name:<12}{_cell(metric, scores[metric.key])}{unit}{notes.get(metric.key, '')}")
+    recordings = f"{scores['recordings']} recordings, " if "recordings" in scores else ""
+    lines.append(
+        f"{recordings}{scores['sentences']} sentences, {scores['empty']} with an empty prediction; "
+        f"lags in ms, counted by the {scores['unit']}."
+    )
+    for metric in metrics:
+        if f"{metric.key}_p" in (against := scores.get("against", {})):
+            keys = ("difference", "baseline", "low", "high", "p")
+            difference, baseline, low, high, p = (against[f"{metric.key}_{key}"] for key in keys)
+            digits = _digits(metric)
+            lines.append(
+                f"{metric.key}: {difference:+.{digits}f} against {baseline:.{digits}f} (95 %: {low:+.{digits}f} to "
+                f"{high:+.{digits}f}, p = {p:.3f}, paired randomisation)"
+            )
+    signatures = {metric.key: scores.get(f"{metric.key}_signature") for metric in metrics}
+    return "\n".join([*lines, *(f"{key}: {signature}" for key, signature in signatures.items() if signature)])
+
+
+def _quality(metric: Metric, scores: Mapping[str, Any]) -> list[str]:
+    """A line, or one for each model of COMET."""
+    key, unit = metric.key, f" {metric.unit}" if metric.unit else ""
+    ends = {name: scores.get(f"{key}_{name}") for name in ("low", "high", "model")}
+    found = scores.get(f"{key}_models") or {ends["model"]: {"score": scores[key], **ends}}
+    lines = []
+    for model, one in found.items():
+        low, high = one["low"], one["high"]
+        digits = _digits(metric)
+        interval = "" if low is None else f"  95 %: {low:.{digits}f} to {high:.{digits}f}"
+        lines.append(f"{key:<12}{_cell(metric, one['score'])}{unit}{interval}{f'  {model}' if model else ''}")
+    return lines
+
+
+def _digits(metric: Metric) -> int:
+    return min(metric.digits + 1, metric.kept)
+
+
+def _cell(metric: Metric, value: float | None) -> str:
+    return f"{'-' if value is None else f'{value:.{_digits(metric)}f}':>10}"

@@ -16,8 +16,7 @@ import yaml
 from simulst.config import Decoding
 from simulst.data.datadir import read_data_dir
 from simulst.errors import SimulstError, reason_of
-from simulst.files.folder import replacing, save_atomically, write_atomically
-from simulst.files.lock import locked
+from simulst.files.folder import locked, replacing, save_atomically, write_atomically
 from simulst.measure.quality import bleu
 from simulst.models import load_model
 from simulst.models.espnet.experiment import SEARCH

@@ -28,8 +28,7 @@ from simulst.calls import run_alone
 from simulst.config import Decoding
 from simulst.data.datadir import Utterance, read_data_dir
 from simulst.errors import SimulstError
-from simulst.files.folder import begun, digest_of_files, save_atomically, write_atomically
-from simulst.files.lock import locked
+from simulst.files.folder import begun, digest_of_files, locked, save_atomically, write_atomically
 from simulst.meter import Meter
 from simulst.models.espnet.divergence import DivergenceHead, digest_of
 from simulst.models.espnet.encoding import open_encoding

@@ -19,8 +19,7 @@ import yaml
 from tqdm import tqdm
 
 from simulst.errors import SimulstError
-from simulst.files.folder import digest_of_file, empty, save_atomically, write_atomically
-from simulst.files.lock import locked
+from simulst.files.folder import digest_of_file, empty, locked, save_atomically, write_atomically
 from simulst.files.yaml import load_yaml, read_yaml
 from simulst.models.espnet.network.lagging import WaitOptions, lagging_of
 from simulst.training.configuration import read_mapping

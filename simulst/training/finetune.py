@@ -29,8 +29,7 @@ from torch.utils.data import DataLoader
 
 from simulst.data.datadir import Utterance
 from simulst.errors import SimulstError
-from simulst.files.folder import begun, digest_of_files, replaced, write_atomically
-from simulst.files.lock import digest, locked
+from simulst.files.folder import begun, digest, digest_of_files, locked, replaced, write_atomically
 from simulst.hypotheses import Tokens
 from simulst.models.cascade.llm import LLM, Loaded
 from simulst.models.huggingface.architectures import Architecture, Whisper

@@ -32,8 +32,7 @@ from tqdm import tqdm
 from simulst.audio.read import load_audio
 from simulst.data.datadir import Utterance, read_data_dir
 from simulst.errors import SimulstError
-from simulst.files.folder import begun, digest_of_files, save_atomically, write_atomically
-from simulst.files.lock import locked
+from simulst.files.folder import begun, digest_of_files, locked, save_atomically, write_atomically
 from simulst.hypotheses import Tokens
 from simulst.languages import unit_of
 from simulst.log.instance import Instance

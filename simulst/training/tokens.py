@@ -9,8 +9,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from simulst.errors import SimulstError
-from simulst.files.folder import digest_of_file, written_whole
-from simulst.files.lock import digest
+from simulst.files.folder import digest, digest_of_file, written_whole
 from simulst.files.table import read_table
 
 BY = "(--size; in recipes --pieces, for the source --source-pieces, for tokens of both --prefix-pieces)"

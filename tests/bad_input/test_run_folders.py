@@ -185,7 +185,7 @@ def test_places(case: Case, check: Check, monkeypatch: pytest.MonkeyPatch) -> No
 
 
 def test_a_run_that_another_holds(check: Check, scene: Path) -> None:
-    from simulst.files.lock import locked
+    from simulst.files.folder import locked
 
     with locked(Path("out")):
         check(Case(f"{EVALUATE} --out out", "out: another run is at work there (process "))

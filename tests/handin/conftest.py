@@ -16,7 +16,7 @@ def decoded(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     from servers import close_metrics
     from simulstream import inference
 
-    from simulst.handin import logs, pack
+    from simulst.handin import pack
     from simulst.handin.needs import Needs
     from simulst.serve.simulstream import StreamProcessor
 
@@ -39,5 +39,5 @@ def decoded(monkeypatch: pytest.MonkeyPatch) -> list[str]:
 
     monkeypatch.setattr(pack, "needs_of", lambda *_: needs)
     monkeypatch.setattr(pack, "needs_of_verify", lambda *_: Needs((), ()))
-    monkeypatch.setattr(logs, "run_inference", run)
+    monkeypatch.setattr(pack, "run_inference", run)
     return done

@@ -25,7 +25,7 @@ from simulstream.client.wav_reader_client import read_wav_file
 
 from simulst.audio.read import write_wav
 from simulst.errors import SimulstError
-from simulst.handin import logs, needs, pack
+from simulst.handin import needs, pack
 from simulst.handin.agent import arguments_of
 from simulst.handin.check import CLAIM, LOG, RECORDINGS
 from simulst.handin.interface import as_wavs
@@ -212,7 +212,7 @@ def test_interrupted_and_again(tmp_path: Path, decoded: list[str], monkeypatch: 
         small.chosen(tmp_path, "fast", small.FAKE, "0-80000"),
         small.chosen(tmp_path, "slow", small.FAKE, "0-90000", {"seed": 1}),
     ]
-    run = logs.run_inference
+    run = pack.run_inference
 
     def interrupted(folder: Path, file: Path, *more: object) -> None:
         if file.parent.name.endswith("0-90000"):
@@ -222,7 +222,7 @@ def test_interrupted_and_again(tmp_path: Path, decoded: list[str], monkeypatch: 
     for version in ("1", "1", "2"):
         with monkeypatch.context() as patch:
             patch.setattr(pack, "needs_of", lambda *_, version=version: Needs((f"numpy=={version}",), ("numpy",)))
-            patch.setattr(logs, "run_inference", interrupted)
+            patch.setattr(pack, "run_inference", interrupted)
             before = set(tmp_path.iterdir()) | {tmp_path / "packed.work"}
             status, _, _ = simulst("pack", *choices, "--out", tmp_path / "packed", "--contact", "a@b.c")
         assert status and set(tmp_path.iterdir()) == before

@@ -13,7 +13,7 @@ from simuleval.evaluator.scorers.latency_scorer import ALScorer, APScorer, DALSc
 
 from simulst.log.instance import Instance
 from simulst.measure import compare, score
-from simulst.show.scores import format_scores
+from simulst.show.table import format_scores
 
 TEXTS = ["the cat sees the big dog", "it was a small house under the tree", "the dog runs quickly and it sees a cat"]
 

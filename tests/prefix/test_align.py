@@ -11,6 +11,7 @@ import tiny_espnet
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from simulst.audio.units import FRAME
 from simulst.calls import run_alone
 from simulst.errors import SimulstError
 from simulst.hypotheses import Tokens
@@ -18,7 +19,6 @@ from simulst.models import load_model
 from simulst.models.espnet.model import ESPnet
 from simulst.opening import Opening
 from simulst.prefix.align import Pair, Translator, align
-from simulst.prefix.encoding import FRAME
 from simulst.search import JointBeamSearch
 from simulst.search.beam import JointSearch, joint_beam_search
 

@@ -22,8 +22,7 @@ from simulst.data.datadir import Utterance
 from simulst.errors import SimulstError
 from simulst.results.runs import find_runs
 from simulst.runs import Task, run, score_run
-from simulst.show.report.content import Report, report_of
-from simulst.show.report.write import embedded
+from simulst.show.report.content import Report, embedded, report_of
 from simulst.show.table import runs_table
 
 HOSTILE = "</script><script>alert(1)</script><img src=x onerror=alert(1)> <!--"

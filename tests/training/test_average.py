@@ -11,7 +11,7 @@ import pytest
 import torch
 
 from simulst.errors import SimulstError
-from simulst.files.lock import locked
+from simulst.files.folder import locked
 from simulst.files.yaml import read_yaml
 from simulst.training import average
 from simulst.training.average import CHOSEN, FOUND, Dev, average_checkpoints, best_epochs, choose, is_chosen

@@ -25,8 +25,7 @@ from torch.utils.data import DataLoader
 
 from simulst.config import parse_decoding
 from simulst.errors import SimulstError
-from simulst.files.folder import begun
-from simulst.files.lock import locked
+from simulst.files.folder import begun, locked
 from simulst.models import load_model
 from simulst.models.huggingface.loading import read
 from simulst.models.huggingface.options import HuggingFaceOptions

@@ -20,8 +20,7 @@ from simulst.audio.read import as_int16, load_audio
 from simulst.audio.units import SAMPLE_RATE
 from simulst.commands.common import PATH, force_option, run_command, source_lang_option, target_lang_option
 from simulst.data.datadir import Utterance, read_data_dir, text_file
-from simulst.files.folder import write_atomically, written_whole
-from simulst.files.lock import digest
+from simulst.files.folder import digest, write_atomically, written_whole
 from simulst.files.table import read_table
 
 VERSION = 1  # of the recordings; another one has other bytes

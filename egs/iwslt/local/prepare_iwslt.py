@@ -34,8 +34,7 @@ from simulst.audio.units import SAMPLE_RATE
 from simulst.background import ALL, Background, read_backgrounds, table_of_backgrounds
 from simulst.commands.common import PATH, force_option, named_files, run_command
 from simulst.errors import SimulstError
-from simulst.files.folder import sha256_of, write_atomically, written_whole
-from simulst.files.lock import digest
+from simulst.files.folder import digest, sha256_of, write_atomically, written_whole
 from simulst.files.table import write_table
 from simulst.languages import unit_of
 from simulst.measure.segmentation import Sentence, read_lines, read_segmentation

@@ -23,8 +23,7 @@ from segments import SENTENCES_PER_TALK, STYLES, Segment, Style, cut
 from sentences import Sentence, make_splits
 from simulst.commands.common import PATH, Words, force_option, jobs_option, run_command
 from simulst.errors import SimulstError
-from simulst.files.folder import replaced
-from simulst.files.lock import locked
+from simulst.files.folder import locked, replaced
 from speech import UNSEEN_VOICES, VOICES, Span, Talk, speak_talks
 
 SIZES = {"train": 3000, "dev": 150, "tst-COMMON": 300, "tst-HE": 100}  # sentences

@@ -27,8 +27,7 @@ from choose import Dropped, format_dropped, usable_pairs
 from lines import Line
 from simulst.commands.common import PATH, force_option, run_command
 from simulst.errors import SimulstError
-from simulst.files.folder import written_whole
-from simulst.files.lock import digest
+from simulst.files.folder import digest, written_whole
 from sources import CHECKSUMS, fetch_games, fetch_words
 from splits import ALIKE, DEV, SPLITS, TST, split
 from truecase import Truecaser, shared_words, without_accents

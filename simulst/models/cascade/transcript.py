@@ -20,8 +20,7 @@ from simulst.audio.read import seconds_of
 from simulst.audio.units import SAMPLE_RATE
 from simulst.config import Decoding
 from simulst.errors import SimulstError
-from simulst.files.ctm import read_ctm
-from simulst.files.table import read_table
+from simulst.files.table import read_ctm, read_table
 from simulst.hypotheses import Found, Hypothesis, Tokens
 from simulst.languages import unit_of
 from simulst.measure.segmentation import read_segmentation

@@ -1,18 +1,27 @@
-"""What the page of a report shows, as plain data: report.js draws it and computes no figure itself."""
+"""What the page of a report shows, as plain data: report.js draws it and computes no figure itself.
+
+The page is one file that needs nothing else: data, script and style.
+"""
 
 from __future__ import annotations
 
+import html
+import json
+import string
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
 import yaml
 
+from simulst.files.folder import write_atomically
 from simulst.measure.metric import Metric
 from simulst.results.runs import ScoredRun, check_same_data, find_runs, load_runs, metrics_of, warn_of_slow
 from simulst.show.report.utterances import Utterances, show_utterances
 from simulst.show.table import score_cells, shown_metrics
+
+HERE = Path(__file__).parent
 
 
 @dataclass(frozen=True)
@@ -144,3 +153,21 @@ def decoded(runs: Iterable[Any], what: str = "Decoded") -> str:
         f"on {', '.join(processors)}" if processors else "",
     ]
     return f"{what} {', '.join(part for part in parts if part)}." if any(parts) else ""
+
+
+def write_report(out: Path, report: Report) -> None:
+    """Write the page. A file that is there is replaced. Raises SimulstError: it can't be written."""
+    page = string.Template((HERE / "report.html").read_text(encoding="utf-8"))
+    text = page.substitute(
+        title=html.escape(report.title),
+        data=embedded(asdict(report)),
+        script=(HERE / "report.js").read_text(encoding="utf-8"),
+    )
+    out.parent.mkdir(parents=True, exist_ok=True)
+    write_atomically(out, text)
+
+
+def embedded(value: object) -> str:
+    """JSON that may stand in a script element: no text in it can end the element or begin a comment."""
+    text = json.dumps(value, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
+    return text.replace("<", "\\u003c").replace("\u2028", "\\u2028").replace("\u2029", "\\u2029")

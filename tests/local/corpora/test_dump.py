@@ -14,7 +14,7 @@ import soundfile
 import prepare_data
 from corpora.dump import dump_audio
 from simulst.errors import SimulstError
-from simulst.files.lock import locked
+from simulst.files.folder import locked
 from simulst.files.table import read_table
 
 SECONDS = {"a-1": (0.5, 1.25), "a-2": (1.5, 3.0)}
