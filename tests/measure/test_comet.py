@@ -17,8 +17,8 @@ from typing import Any
 
 import numpy as np
 import pytest
-import yaml
 from click.testing import CliRunner
+from fake_runs import configured, logged
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -64,17 +64,13 @@ def asked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 def make_run(folder: Path, predictions: Sequence[str], number: int = 0) -> Path:
     """A scored run of sentences."""
-    folder.mkdir(parents=True)
     rows = []
     for index, (prediction, reference) in enumerate(zip(predictions, REFERENCES, strict=True)):
         delays = [1000.0 + number] * len(prediction.split())
         rows.append(Instance(index, prediction, delays, delays, len(delays), reference, ["a.wav"], 3000.0, f"u{index}"))
-    (folder / "instances.log").write_text("".join(row.to_json() + "\n" for row in rows))
     decoding = {"read": {"type": "chunk", "ms": 1000 + number}, "commit": {"type": "local_agreement", "n": 2}}
     task = {"source_language": "es", "target_language": "en"}
-    config = {"label": f"LA-2_{1000 + number}", "strategy": "LA-2", "decoding": decoding, "task": task}
-    (folder / "config.yaml").write_text(yaml.safe_dump(config))
-    score_run(folder, "en", bootstrap=0)
+    score_run(logged(configured(folder, decoding, task=task), rows), "en", bootstrap=0)
     return folder
 
 
@@ -147,7 +143,7 @@ def test_scores_are_kept_by_text(asked: Path, tmp_path: Path) -> None:
     assert [json.loads(line) for line in asked.read_text().splitlines()] == [
         ["model", [[SOURCES[1]], ["farewell"]], True]
     ]
-    assert "LA-2_1500 (best of 2)" in said and "paired randomisation over 6 sentences" in said
+    assert "LA-2_1500ms (best of 2)" in said and "paired randomisation over 6 sentences" in said
     test = compare_runs(one, tmp_path / "runs" / "two", "COMET")
     assert test["COMET_difference"] == pytest.approx((8 - 3) / 4 / 6, abs=1e-4)
     assert test["COMET_p"] == 1.0, "one sentence differs, so each exchange is as extreme"

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 import yaml
 from click.testing import CliRunner
+from fake_runs import configured, logged
 
 from simulst.commands.main import main
 from simulst.config import parse_decoding
@@ -26,20 +27,16 @@ def make(folder: Path, ms: int, lag: float, wrong: float = 0.0, seed: int = 0, *
     """A scored run that writes every word of a reference `lag` ms after 300 ms a word, a share of them wrong."""
     chance = random.Random(seed)
     read = {"type": "chunk", "ms": ms} if ms else {"type": "offline"}
-    decoding = parse_decoding({"read": read, "commit": {"type": "local_agreement", "n": 2}}, "test")
-    folder.mkdir(parents=True)
-    config = {"label": decoding.label, "strategy": decoding.strategy, "curve": list(decoding.curve)}
-    config |= {"decoding": decoding.raw, "task": {"target_language": "en", "unit": "", **task}}
-    (folder / "config.yaml").write_text(yaml.safe_dump(config))
-    with (folder / "instances.log").open("w") as file:
-        for i, reference in enumerate(REFERENCES):
-            words = ["fish" if chance.random() < wrong else word for word in reference.split()]
-            length = 300.0 * len(words) + 5000
-            delays = [min(300.0 * j * length / (length - 5000) + lag, length) for j in range(len(words))]
-            text = " ".join(words)
-            instance = Instance(i, text, delays, [d + 50 for d in delays], len(words), reference, ["a.wav"], length)
-            file.write(instance.to_json() + "\n")
-    score_run(folder, "en", bootstrap=0)
+    decoding = {"read": read, "commit": {"type": "local_agreement", "n": 2}}
+    configured(folder, decoding, task={"target_language": "en", "unit": "", **task})
+    log = []
+    for i, reference in enumerate(REFERENCES):
+        words = ["fish" if chance.random() < wrong else word for word in reference.split()]
+        length = 300.0 * len(words) + 5000
+        delays = [min(300.0 * j * length / (length - 5000) + lag, length) for j in range(len(words))]
+        text = " ".join(words)
+        log.append(Instance(i, text, delays, [d + 50 for d in delays], len(words), reference, ["a.wav"], length))
+    score_run(logged(folder, log), "en", bootstrap=0)
     return folder
 
 
@@ -70,9 +67,7 @@ def test_choices_are_written_and_old_ones_removed(sweep: list[Path], tmp_path: P
 
 def test_a_model_that_is_not_found_from_here_is_told(sweep: list[Path], tmp_path: Path) -> None:
     """A run may name it by a path relative to where it was decoded."""
-    config = sweep[0] / "config.yaml"
-    content = yaml.safe_load(config.read_text())
-    config.write_text(yaml.safe_dump({**content, "task": {**content["task"], "model": "models/elsewhere"}}))
+    change(sweep[0], task={"target_language": "en", "unit": "", "model": "models/elsewhere"})
     with pytest.raises(SimulstError, match="models/elsewhere is not there, seen from this folder; choose where"):
         write_choices(tmp_path / "chosen", choose(sweep[:1], "LAAL", BOTH[:1]))
 
@@ -158,7 +153,7 @@ def test_whole_recordings_need_their_sentences(sweep: list[Path]) -> None:
     assert "no test of the difference: the runs are of whole recordings, so it needs --segm" in report([choice])
 
 
-def configured(folder: Path, **values: Any) -> None:
+def change(folder: Path, **values: Any) -> None:
     config = folder / "config.yaml"
     config.write_text(yaml.safe_dump({**yaml.safe_load(config.read_text()), **values}))
 
@@ -171,9 +166,9 @@ def test_lags_that_streams_together_do_not_have(sweep: list[Path]) -> None:
 
 
 def test_other_data(sweep: list[Path], tmp_path: Path) -> None:
-    configured(sweep[3], names="one")
+    change(sweep[3], names="one")
     for key, value in (("names", "other"), ("task", {"target_language": "de"})):
-        configured(make(tmp_path / key, 4000, 3000), **{key: value})
+        change(make(tmp_path / key, 4000, 3000), **{key: value})
         with pytest.raises(SimulstError, match=f"2000 and .*{key}: the runs are of different sentences or target"):
             choose([sweep[3], tmp_path / key], "LAAL", BOTH)
     with pytest.raises(SimulstError, match="no run has both BLEU and LAAL, apart from offline ones"):

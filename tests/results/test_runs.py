@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 import yaml
-from scored_runs import SCORES, chunk, offline
+from fake_runs import SCORES, chunk, offline
 
 from simulst.errors import SimulstError
 from simulst.results.runs import find_runs, load_runs

@@ -7,10 +7,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import yaml
+from fake_runs import scored
 from matplotlib.colors import to_hex
 
-from simulst.config import parse_decoding
 from simulst.errors import SimulstError
 from simulst.results.runs import Row
 from simulst.show import curve
@@ -20,13 +19,7 @@ Figure = pytest.importorskip("matplotlib.figure").Figure
 
 
 def make_run(folder: Path, read: dict[str, Any], commit: dict[str, Any], **scores: Any) -> Path:
-    decoding = parse_decoding({"read": read, "commit": commit}, "test")
-    folder.mkdir(parents=True)
-    curve = {"strategy": decoding.strategy, "curve": list(decoding.curve)}
-    config = {"label": decoding.label, **curve, "decoding": decoding.raw}
-    (folder / "config.yaml").write_text(yaml.safe_dump(config))
-    (folder / "scores.json").write_text(json.dumps(scores))
-    return folder
+    return scored(folder, {"read": read, "commit": commit}, scores)
 
 
 @pytest.fixture

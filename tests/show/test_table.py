@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from scored_runs import chunk, make_run, offline
+from fake_runs import SCORES, chunk, offline, scored
 
 from simulst.show.table import runs_table
 
@@ -49,7 +49,8 @@ def test_the_lags_of_paper_b_stand_beside_its_schedule(tmp_path: Path) -> None:
     plain = [offline(tmp_path / "1", **lags), chunk(tmp_path / "2", 500, **lags)]
     assert "111" not in runs_table(plain) and "AL_steps" not in runs_table(plain)
     read, stop = {"type": "wait_stride", "k": 100, "s": 10}, {"type": "max_tokens", "n": 2}
-    schedule = make_run(tmp_path / "3", read, {"type": "all"}, stop, **{**lags, "AL_steps": 333.3})
+    decoding = {"read": read, "stop": stop, "commit": {"type": "all"}}
+    schedule = scored(tmp_path / "3", decoding, {**SCORES, **lags, "AL_steps": 333.3})
     rows = [[cell.strip() for cell in line.split("|")] for line in runs_table([plain[0], schedule]).splitlines()]
     place = rows[0].index("AL")
     assert [row[place : place + 3] for row in rows[:1] + rows[2:]] == [
