@@ -17,7 +17,6 @@ import json
 import os
 import re
 import shlex
-import subprocess
 import tomllib
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -26,9 +25,12 @@ import click
 import fake
 import fake_runs
 import numpy as np
+import packages
 import pages
 import pytest
+import recipe
 import soundfile
+import sounds
 import tiny_huggingface
 import tiny_whisper
 import torch
@@ -79,7 +81,7 @@ NOT_RUN = {
     ("docs/decoding.md", "simulst translate talk.wav"): "it needs a Whisper of several languages; test_auto.py has one",
     ("docs/clusters.md", "jobqueue:"): "a configuration of Dask's, for a Slurm cluster",
     ("docs/library.md", "pip install"): "it installs packages",
-    ("docs/own_model.md", "pip install"): "the same; `install` below stands for it",
+    ("docs/own_model.md", "pip install"): "the same; `packages.describe` stands for it",
     ("docs/own_model.md", "# glossary.yaml"): "a cascade; the command below it opens it",
 }
 """The blocks and commands, by their beginnings, that can't be run here, and why."""
@@ -129,12 +131,9 @@ def checkout(tmp_path_factory: pytest.TempPathFactory) -> Path:
     with espeak() as say:
         soundfile.write(folder / "talk.wav", say("The old man sleeps.", "en-us+f3", 150, 50), SAMPLE_RATE)
     for split in ("dev", "tst"):
-        data = folder / "egs/prompts/data/es-en" / split
-        data.mkdir(parents=True)
-        for number in range(2):
-            soundfile.write(data / f"u{number}.wav", noise(number, 1.2 + number), SAMPLE_RATE)
-        (data / "wav.scp").write_text("u0 u0.wav\nu1 u1.wav\n")
-        (data / "text.en").write_text("u0 the cat sat\nu1 on the mat\n")
+        audio = {f"u{number}": noise(number, 1.2 + number) for number in range(2)}
+        texts = {"u0": "the cat sat", "u1": "on the mat"}
+        sounds.write(folder / "egs/prompts/data/es-en" / split, audio, {"en": texts})
     log = {"index": 0, "prediction": "ein Wort", "delays": [900, 1000], "elapsed": [950, 1100], "reference": "ein Wort"}
     log.update(prediction_length=2, source=["a.wav"], source_length=1000.0)
     with gzip.open(folder / "instances.log.gz", "wt") as file:
@@ -150,19 +149,9 @@ def checkout(tmp_path_factory: pytest.TempPathFactory) -> Path:
                 assert not (folder / block.file).exists(), f"{page}: two blocks are {block.file}"
                 (folder / block.file).parent.mkdir(exist_ok=True)
                 (folder / block.file).write_text(block.text)
-    install(folder, folder / "package/pyproject.toml")
+    package = tomllib.loads((folder / "package/pyproject.toml").read_text())["project"]
+    packages.describe(folder, package["name"], package["entry-points"]["simulst"])
     return folder
-
-
-def install(folder: Path, project: Path) -> None:
-    """Write the metadata by which Python knows a package whose modules are in a folder."""
-    content = tomllib.loads(project.read_text())["project"]
-    place = folder / f"{content['name']}-{content['version']}.dist-info"
-    place.mkdir()
-    (place / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {content['name']}\nVersion: {content['version']}\n")
-    for group, offers in content["entry-points"].items():
-        lines = [f"{name} = {value}" for name, value in offers.items()]
-        (place / "entry_points.txt").write_text("\n".join([f"[{group}]", *lines]) + "\n")
 
 
 @pytest.fixture
@@ -227,8 +216,8 @@ def with_one_job(arguments: Sequence[str]) -> list[str]:
 
 def check_recipe_options(words: Sequence[str]) -> None:
     """The script of the recipe is there and has these options, and its stages have these names."""
-    recipe = words[words.index("--recipe") + 1] if "--recipe" in words else "mini"
-    shown = recipe_help("must_c" if recipe == "my_corpus" else recipe)
+    name = words[words.index("--recipe") + 1] if "--recipe" in words else "mini"
+    shown = recipe.shown("must_c" if name == "my_corpus" else name)
     for word in words:
         assert not word.startswith("-") or " " in word or word in (*options(shown), "--recipe", "--help"), (words, word)
     for option, value in itertools.pairwise(words):
@@ -238,19 +227,10 @@ def check_recipe_options(words: Sequence[str]) -> None:
 
 def check_corpus(words: Sequence[str]) -> None:
     """A command that begins with the data of a corpus that nobody can fetch says where the corpus is."""
-    recipe = words[words.index("--recipe") + 1] if "--recipe" in words else "mini"
+    name = words[words.index("--recipe") + 1] if "--recipe" in words else "mini"
     later = {"--help", "--stage", "--only"} & {*words}
-    if recipe.partition("/")[0] == "must_c" and "extras" not in recipe and not later:
+    if name.partition("/")[0] == "must_c" and "extras" not in name and not later:
         assert "--root" in words, f"{' '.join(words)}: add --root"
-
-
-@functools.cache
-def recipe_help(recipe: str) -> str:
-    script = pages.ROOT / "egs" / (f"{recipe}.sh" if "/" in recipe else f"{recipe}/run.sh")
-    assert script.is_file(), f"there is no recipe {recipe}"
-    done = subprocess.run([script, "--help", "all"], capture_output=True, text=True)
-    assert done.returncode == 0 and not done.stderr
-    return done.stdout
 
 
 def check_script_options(command: str) -> None:
@@ -300,14 +280,7 @@ def options_of(command: click.Command) -> set[str]:
 
 @functools.cache
 def all_options() -> set[str]:
-    found_in = tracked.files("egs/[a-z]*/*.sh", "egs/[a-z]*/extras/*.sh")
-    scripts = [script.relative_to(pages.ROOT / "egs") for script in found_in]
-    recipes = [
-        str(script.with_suffix("")).removesuffix("/run")
-        for script in scripts
-        if os.access(pages.ROOT / "egs" / script, os.X_OK)
-    ]
-    found = {option for recipe in recipes for option in options(recipe_help(recipe))}
+    found = {option for name in recipe.SCRIPTS for option in options(recipe.shown(name))}
     files = tracked.files("benchmarks/*.py", "egs/*/local/*.py", "local/*.py", "run.sh", "tools/install.sh")
     found |= {
         f"--{name}" for name in re.findall(r"^option (\w+)", pages.read("egs/TEMPLATE/tsv/corpus.sh"), re.MULTILINE)
@@ -513,8 +486,7 @@ def test_what_messages_name_is_there() -> None:
                 places = (pages.ROOT, *list(file.parents)[:2])  # scripts run in their recipe's folder
                 assert any((place / name).exists() for place in places), f"{file}: there is no {name}"
             for name in re.findall(NAMED["recipe"], text):
-                script = f"egs/{name}.sh" if "/" in name else f"egs/{name}/run.sh"
-                assert (pages.ROOT / script).is_file(), f"{file}: there is no recipe {name}"
+                assert recipe.script(name).is_file(), f"{file}: there is no recipe {name}"
             for name in re.findall(NAMED["command"], text):
                 assert name in main.commands, f"{file}: there is no command simulst {name}"
             if file.is_relative_to(pages.ROOT / "simulst"):

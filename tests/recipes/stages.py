@@ -9,7 +9,7 @@ import os
 import re
 import shutil
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from itertools import combinations
 from pathlib import Path
@@ -39,7 +39,7 @@ NAMES = {
 """What stands for the fixture's own names."""
 
 
-def run(name: str, folder: Path, options: Sequence[str], stages: Iterable[str]) -> tuple[str, str]:
+def run(command: str, folder: Path, stages: Iterable[str]) -> tuple[str, str]:
     """Run a script's stages one by one; returns what they printed, and the table of what they read and wrote.
 
     Read is what was there before a stage and was opened by it to be read only, written what it made or changed; both
@@ -49,7 +49,7 @@ def run(name: str, folder: Path, options: Sequence[str], stages: Iterable[str]) 
     for stage in stages:
         before = _files(folder)
         with _watched(folder) as opened:
-            outputs.append(recipe.run(name, folder, [*options, "--only", stage]))
+            outputs.append(recipe.run(f"{command} --only {stage}", folder))
         after = _files(folder)
         used = {
             "reads": opened & before.keys(),
@@ -66,12 +66,12 @@ def run(name: str, folder: Path, options: Sequence[str], stages: Iterable[str]) 
     return "".join(outputs), "\n".join(["| Stage | | Folder | Files |", "|---|---|---|---|", *rows])
 
 
-def configurations(folder: Path, names: Mapping[str, str]) -> list[str]:
+def configurations(folder: Path, **names: str) -> str:
     """Options for copies of files in conf/train below `folder`, where reading them is seen; names: option → file."""
     (folder / "conf").mkdir(exist_ok=True)
     for name in names.values():
-        shutil.copy(recipe.EGS.parent / "conf/train" / name, folder / "conf")
-    return [word for option, name in names.items() for word in (option, str(folder / "conf" / name))]
+        shutil.copy(recipe.ROOT / f"conf/train/{name}.yaml", folder / "conf")
+    return "".join(f" --{option}-config {folder}/conf/{name}.yaml" for option, name in names.items())
 
 
 def check(name: str, table: str) -> None:

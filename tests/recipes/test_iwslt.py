@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import recipe
-import soundfile
+import sounds
 import yaml
 
 from make_small import write_film
@@ -28,27 +28,22 @@ commit: {type: local_agreement, n: 2}
 def done(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """All stages; what they printed is in `output`."""
     place = tmp_path_factory.mktemp("iwslt")
-    folder = place / "dev"
-    (folder / "audio").mkdir(parents=True)
-    for seed, name in enumerate(("second", "first")):
-        audio = np.random.default_rng(seed).uniform(-0.5, 0.5, 4 * RATE).astype(np.float32)
-        soundfile.write(folder / f"audio/{name}.wav", audio, RATE, subtype="PCM_16")
-    write_film(folder / "audio/first.mp4", audio)
+    names = ("second", "first")
+    audio = {name: np.random.default_rng(len(name)).uniform(-0.5, 0.5, 4 * RATE) for name in names}
+    rows = [(name, i + 0.5, 1.4) for name in names for i in (0, 2)]
+    texts = {language: [f"{language} sentence {n}" for n in range(4)] for language in ("es", "en")}
+    folder = sounds.write_iwslt(place / "dev", audio, rows, texts)
+    write_film(folder / "audio/first.mp4", audio["first"].astype(np.float32))
     (folder / "audio/first.wav").unlink()
-    rows = [f"- {{wav: {n}.wav, offset: {i}.5, duration: 1.4}}\n" for n in ("second", "first") for i in (0, 2)]
-    (folder / "audio-segments.yaml").write_text("".join(rows))
-    for language in ("es", "en"):
-        (folder / f"{language}.txt").write_text("".join(f"{language} sentence {n}\n" for n in range(4)))
     (folder / "papers").write_text("a.text\nb.text\n")
     for name in ("a", "b"):
         (folder / f"{name}.text").write_text(f"Paper {name}.\n")
-    sweep = place / "candidates.yaml"
-    options = ["--folder", str(folder), "--context", str(folder / "papers"), "--model", "fake:FakeModel"]
-    options += ["--regimes", "0-3000 3000-3001", "--published", str(place / "published.yaml")]
+    command = f"iwslt --folder {folder} --context {folder}/papers --model fake:FakeModel"
+    command += f" --regimes '0-3000 3000-3001' --published {place}/published.yaml --decodings {place}/candidates.yaml"
     figures = {"system": "others", "about": "a cascade", "source": "a page", "points": [{"BLEU": 9, "LongYAAL": 900}]}
     (place / "published.yaml").write_text(yaml.safe_dump({"data": "some talks", "systems": [figures]}))
-    sweep.write_text(SWEEP)
-    (place / "output").write_text(recipe.run("iwslt", place, [*options, "--decodings", str(sweep)]))
+    (place / "candidates.yaml").write_text(SWEEP)
+    (place / "output").write_text(recipe.run(command, place))
     return place
 
 

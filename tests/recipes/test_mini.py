@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import os
 import re
 import shutil
 import signal
-import subprocess
 from pathlib import Path
 
 import pytest
@@ -15,7 +15,6 @@ import recipe
 import stages
 import tracked
 import waiting
-import warm
 
 from simulst.config import load_sweep
 from simulst.data.datadir import read_data_dir
@@ -23,10 +22,9 @@ from simulst.log import read_log
 from simulst.prefix.pairs import read_prefixes
 
 SIZES = {"train": 16, "dev": 1, "test": 2, "he": 1}
-CORPUS = [word for name, size in SIZES.items() for word in (f"--{name}", str(size))]
-OPTIONS = [*CORPUS, "--pieces", "100", "--source-pieces", "80"]
-OPTIONS += ["--train-options", f"--max_epoch 3 --batch_bins 500000 --use_matplotlib false {recipe.TINY}"]
-OPTIONS += ["--counts", "1 2"]
+CORPUS = " ".join(f"--{name} {size}" for name, size in SIZES.items())
+TOKENS = f"{CORPUS} --pieces 100 --source-pieces 80 --counts '1 2'"
+OPTIONS = f"{TOKENS} --train-options '{recipe.SHORT} 3 {recipe.TINY}'"
 
 
 @pytest.fixture(scope="module")
@@ -34,12 +32,12 @@ def mini(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """All stages; the training is interrupted after its first epoch and goes on."""
     folder = tmp_path_factory.mktemp("mini")
     before = tracked_results()
-    recipe.run("mini", folder, [*OPTIONS, "--stop-stage", "stats"])
-    process = recipe.start("mini", folder, [*OPTIONS, "--only", "train"])
+    recipe.run(f"mini {OPTIONS} --stop-stage stats", folder)
+    process = recipe.start(f"mini {OPTIONS} --only train", folder)
     waiting.until((folder / "exp/en-de/st/checkpoint.pth").is_file, folder, process)
     os.killpg(process.pid, signal.SIGKILL)
     process.communicate()
-    (folder / "output").write_text(recipe.run("mini", folder, OPTIONS))
+    (folder / "output").write_text(recipe.run(f"mini {OPTIONS}", folder))
     assert tracked_results() == before
     return folder
 
@@ -74,18 +72,28 @@ def test_every_configuration_is_decoded_and_scored(mini: Path) -> None:
             assert 0 <= scores["BLEU"] <= 100 and scores["RTF"] > 0
 
 
-def test_an_offline_model_is_guided_by_ctc(mini: Path) -> None:
+def shrunk(folder: Path, name: str, *values: tuple[str, str]) -> str:
+    """A copy of a file in conf/decode with fewer values; values: pattern, and what stands there."""
+    text = (recipe.ROOT / f"conf/decode/{name}.yaml").read_text()
+    for pattern, value in values:
+        text, count = re.subn(pattern, value, text)
+        assert count
+    (folder / f"{name}.yaml").write_text(text)
+    return str(folder / f"{name}.yaml")
+
+
+def test_an_offline_model_is_guided_by_ctc(mini: Path, tmp_path: Path) -> None:
     """The recipe's own guide; in the place of the offline model."""
     offline = mini / "exp/en-de/offline"
     offline.symlink_to("st")
-    sweep = str(recipe.EGS.parent / "conf/decode/paper_c_guided.yaml")
-    recipe.run("mini/extras/guided", mini, [*CORPUS, "--only", "decode", "--tests", "tst-HE", "--decodings", sweep])
+    fewer = [(r"ms: \[.*?\]", "ms: 1280"), (r"beam: \[1, 8\]", "beam: 1"), (r"threshold: \[.*?\]", "threshold: 0.0")]
+    sweep = shrunk(tmp_path, "paper_c_guided", *fewer)
+    recipe.run(f"mini/extras/guided {CORPUS} --only decode --tests tst-HE --decodings {sweep}", mini)
     offline.unlink()
     runs = mini / "exp/en-de/decode/en-de/tst-HE"
-    guided = [read_log(run / "instances.log") for run in runs.glob("allw_guide*")]
-    assert len(guided) == 6 and all(len(log) == SIZES["he"] for log in guided)
-    for search in ("beam[18]", "*BWBS-beam8"):
-        assert len(list(runs.glob(f"LA-2_{search}-ctc0_*ms"))) == 6
+    for label in ("allw_guide*", "LA-2_beam1-ctc0_1280ms", "LA-2_BWBS-beam8-ctc0*", "LA-2_IBWBS-beam8-ctc0*"):
+        [run] = runs.glob(label)
+        assert len(read_log(run / "instances.log")) == SIZES["he"]
 
 
 def test_decoding_is_done_again_by_force(mini: Path) -> None:
@@ -93,7 +101,7 @@ def test_decoding_is_done_again_by_force(mini: Path) -> None:
     log = mini / "exp/en-de/decode/en-de/tst-HE" / recipe.LABELS[0] / "instances.log"
     before = log.read_bytes()
     log.write_bytes(before.replace(b'"prediction": "', b'"prediction": "stale '))
-    recipe.run("mini", mini, [*OPTIONS, "--only", "decode", "--tests", "tst-HE", "--force"])
+    recipe.run(f"mini {OPTIONS} --only decode --tests tst-HE --force", mini)
     assert [i.prediction for i in read_log(log)] == [json.loads(line)["prediction"] for line in before.splitlines()]
 
 
@@ -108,8 +116,7 @@ def test_results_are_written(mini: Path) -> None:
 
 
 def test_the_recall_of_rare_words_is_measured(mini: Path) -> None:
-    sweep = str(recipe.EGS.parent / "conf/decode/terms.yaml")
-    recipe.run("mini/extras/terms", mini, [*CORPUS, "--decodings", sweep])
+    recipe.run(f"mini/extras/terms {CORPUS} --decodings {recipe.ROOT}/conf/decode/terms.yaml", mini)
     assert (mini / "data/en-de/context.tsv").read_text().startswith("recording\t")
     runs = [json.loads(path.read_text()) for path in (mini / "exp/en-de/terms/en-de").rglob("scores.json")]
     assert len(runs) == 4 and all(0 <= run["term_recall"] <= 1 for run in runs)
@@ -124,39 +131,29 @@ def test_the_recipes_own_results_are_written_when_asked_for(mini: Path, tmp_path
     tracked.copy(tmp_path, "egs/mini", "results/mini")
     (tmp_path / "results/mini/page.yaml").unlink()
     shutil.copytree(mini / "exp", copy / "exp")
-    command = [str(copy / "run.sh"), "--only", "results", "--exp", "exp", "--publish", "--tests", "tst-COMMON"]
-    subprocess.run(command, check=True, capture_output=True, env=warm.environment())
+    done = recipe.call(tmp_path, "mini --only results --exp exp --publish --tests tst-COMMON --utterances 0")
+    assert done.returncode == 0, done.stderr
     assert (copy / "README.md").read_bytes() == (recipe.EGS / "mini/README.md").read_bytes()
     section = "results/en-de-tst-COMMON.json"
     assert (tmp_path / "results/mini/en-de-tst-COMMON.json").read_bytes() == (copy / "exp" / section).read_bytes()
     assert all(f"| {label}" in (copy / "RESULTS.md").read_text() for label in recipe.LABELS)
 
 
-PREFIX = [*CORPUS, "--pieces", "100", "--source-pieces", "80", "--counts", "1 2", "--tau", "48", "--prefix-beam", "2"]
-PREFIX += ["--utterances", "0"]
-PREFIX += ["--ratios", "5000", "--trained-waits", "2", "--wait-encoders", "bidirectional"]
-PREFIX += [
-    "--model-options",
-    recipe.TINY,
-    "--offline-options",
-    "--max_epoch 2 --batch_bins 500000 --use_matplotlib false",
-    "--predictor-options",
-]
-PREFIX += ["--mels 40 --channels 4 --embedding 16 --hidden 16 --max-epochs 1"]
-for part in ("prefix", "wait"):
-    PREFIX += [f"--{part}-options", "--max_epoch 1 --batch_bins 500000 --use_matplotlib false"]
+PREFIX = f"{TOKENS} --tau 48 --prefix-beam 2 --utterances 0 --ratios 5000 --trained-waits 2"
+PREFIX += f" --wait-encoders bidirectional --model-options '{recipe.TINY}' --offline-options '{recipe.SHORT} 2'"
+PREFIX += f" --prefix-options '{recipe.SHORT} 1' --wait-options '{recipe.SHORT} 1'"
+PREFIX += " --predictor-options '--mels 40 --channels 4 --embedding 16 --hidden 16 --max-epochs 1'"
 
 
 def test_prefix_alignment(mini: Path) -> None:
     """Paper D: pairs are extracted and trained on, the predictor too, and all systems are compared."""
-    names = {"offline": "mini_offline", "prefix": "mini_prefix", "wait": "mini_wait"}
-    options = PREFIX + stages.configurations(mini, {f"--{kind}-config": f"{name}.yaml" for kind, name in names.items()})
-    for option, name in (("--decodings", "paper_d"), ("--prefix-decodings", "paper_d_prefix")):  # of fewer thresholds
-        text = (recipe.EGS.parent / f"conf/decode/{name}.yaml").read_text()
-        text = re.sub(r"threshold: \[.*?\], frames: \[.*?\]", "threshold: [0.0, 0.5], frames: 48", text)
-        (mini / f"conf/{name}.yaml").write_text(re.sub(r"k: \[1, 3, .*?\]", "k: [1, 9]", text))
-        options += [option, str(mini / f"conf/{name}.yaml")]
-    _, table = stages.run("mini/paper_d", mini, options, ("pretrain", "train", "decode", "score", "results"))
+    command = f"mini/paper_d {PREFIX}"
+    command += stages.configurations(mini, offline="mini_offline", prefix="mini_prefix", wait="mini_wait")
+    thresholds = (r"threshold: \[.*?\], frames: \[.*?\]", "threshold: [0.0, 0.5], frames: 48")
+    waits = (r"k: \[1, 3, .*?\]", "k: [1, 9]")
+    command += f" --decodings {shrunk(mini / 'conf', 'paper_d', thresholds, waits)}"
+    command += f" --prefix-decodings {shrunk(mini / 'conf', 'paper_d_prefix', thresholds)}"
+    _, table = stages.run(command, mini, ("pretrain", "train", "decode", "score", "results"))
     found = read_prefixes(mini / "exp/en-de/prefix/train/prefixes.jsonl")
     assert len(found) == SIZES["train"] and all(one["tau"] == 48 for one in found)
     kept = sum(len(one["pairs"]) for one in found)
@@ -174,33 +171,30 @@ def test_prefix_alignment(mini: Path) -> None:
     assert page.count("| test-time-wait-9") == 1 and "| outputs, λ 0.5" in page
     assert (mini / "exp/results/paper_d-en-de-tst-COMMON.svg").stat().st_size > 1000
     stages.check("mini/paper_d", table)
-    assert "complete; --force does it again" in recipe.run("mini/paper_d", mini, [*options, "--stop-stage", "stats"])
+    assert "complete; --force does it again" in recipe.run(f"{command} --stop-stage stats", mini)
 
 
-WAIT_TOKEN = [*OPTIONS, "--lags", "0 1", "--utterances", "0", "--reinforce", "--divergence"]
-WAIT_TOKEN += ["--wait-options", f"--max_epoch 1 --batch_bins 500000 --use_matplotlib false {recipe.TINY}"]
+WAIT_TOKEN = f"{OPTIONS} --lags '0 1' --utterances 0 --reinforce --divergence"
+WAIT_TOKEN += f" --wait-options '{recipe.SHORT} 1 {recipe.TINY}'"
 
 
-def test_wait_tokens(mini: Path) -> None:
+def test_wait_tokens(mini: Path, tmp_path: Path) -> None:
     """Chunk-aligned data from the model's own CTC layer; fine-tuning, training on lag and quality, and decoding."""
-    files = {"--wait-config": "mini_wait_token.yaml", "--reinforce-config": "mini_reinforce.yaml"}
-    options = WAIT_TOKEN + stages.configurations(mini, files)
+    command = f"mini/wait_token {WAIT_TOKEN}"
+    command += stages.configurations(mini, wait="mini_wait_token", reinforce="mini_reinforce")
     (mini / "conf/mini_reinforce.yaml").write_text("{updates: 2, batch: 2, group: 2, floor: 0}")
-    _, table = stages.run("mini/wait_token", mini, options, ("pretrain", "train", "decode", "score", "results"))
+    fewer = shrunk(tmp_path, "divergence", (r"\[(\d[\d.]*), .*?\]", r"\1"))
+    command += f" --divergence-decodings {fewer}"
+    _, table = stages.run(command, mini, ("pretrain", "train", "decode", "score", "results"))
     made = mini / "exp/en-de/wait_token"
     texts = [one.reference for one in read_data_dir(made / "train", "tc.de")]
     assert len(texts) == SIZES["train"] and {text[:6] for text in texts} == {"<lag0>", "<lag1>"}
     assert all("<wait>" in text for text in texts)
     assert [json.loads(line)["update"] for line in (made / "reinforced/log.jsonl").read_text().splitlines()] == [1, 2]
     runs = sorted(path.parent.name for path in (made / "decode/en-de/tst-COMMON").rglob("scores.json"))
-    token = [
-        f"all-last-punct_token{lag}{name}_beam{beam}-ctc{weight}_640ms-wait1680"
-        for lag in (0, 1)
-        for name in ("", "-reinforced")
-        for beam in (1, 4)
-        for weight in (0, 0.3)
-    ]
-    unsure = [one.label for one in load_sweep(recipe.EGS.parent / "conf/decode/divergence.yaml")]
+    kinds = itertools.product((0, 1), ("", "-reinforced"), (1, 4), (0, 0.3))
+    token = [f"all-last-punct_token{lag}{name}_beam{n}-ctc{weight}_640ms-wait1680" for lag, name, n, weight in kinds]
+    unsure = [one.label for one in load_sweep(fewer)]
     assert runs == sorted([*token, *recipe.LABELS, *unsure])
     reads = {tuple(i.reads[:2]) for i in read_log(made / "decode/en-de/tst-COMMON" / token[0] / "instances.log")}
     assert reads == {(1680.0, 2320.0)}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 from pathlib import Path
 
 import pytest
@@ -21,7 +22,7 @@ from simulst.opening import Opening
 PAIRS = ("en-de", "en-ja")
 STAGES = ("data", "audio", "tokens", "stats", "pretrain", "train", "choose", "decode", "score", "results")
 TRAIN = 16  # lines of each pair
-SHORT = "--max_epoch 1 --batch_bins 500000 --accum_grad 1 --num_workers 0 --use_matplotlib false"
+SHORT = f"{recipe.SHORT} 1 --accum_grad 1 --num_workers 0"
 
 
 @pytest.fixture(scope="module")
@@ -29,14 +30,11 @@ def must_c(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("must_c")
     sizes = {"train": TRAIN, "dev": 1, "tst-COMMON": 2, "tst-HE": 1}
     make_mini(folder / "corpus", sizes, PAIRS)
-    options = ["--root", str(folder / "corpus"), "--pairs", " ".join(PAIRS), "--pieces", "400", "--source-pieces", "80"]
-    options += ["--speeds", "0.9 1.0", "--train-options", SHORT, "--asr-options", SHORT, "--ngpu", "0", "--counts", "1"]
-    options += ["--utterances", "0"]
-    options += ["--model-options", recipe.TINY]
-    options += stages.configurations(folder, {"--config": "paper_c_st.yaml", "--asr-config": "paper_c_asr.yaml"})
-    (folder / "options").write_text("\n".join(options))
-    output, table = stages.run("must_c", folder, options, STAGES)
-    (folder / "output").write_text(output)
+    command = f"must_c --root {folder}/corpus --pairs '{' '.join(PAIRS)}' --pieces 400 --source-pieces 80 --ngpu 0"
+    command += f" --speeds '0.9 1.0' --train-options '{SHORT}' --asr-options '{SHORT}' --counts 1 --utterances 0"
+    command += f" --model-options '{recipe.TINY}'{stages.configurations(folder, asr='paper_c_asr')}"
+    shutil.copy(recipe.ROOT / "conf/train/paper_c_st.yaml", folder / "conf")
+    _, table = stages.run(f"{command} --config {folder}/conf/paper_c_st.yaml", folder, STAGES)
     (folder / "table").write_text(table)
     return folder
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 import recipe
-import soundfile
+import sounds
 import stages
 import tiny_huggingface
 import yaml
@@ -22,33 +22,24 @@ SWEEP = """
 """
 
 
-def write_data(folder: Path, language: str) -> None:
-    folder.mkdir(parents=True)
-    for number, _ in enumerate(TEXTS):
-        soundfile.write(folder / f"u{number}.wav", tiny_huggingface.noise(1.0 + number / 2, number), 16000)
-    (folder / "wav.scp").write_text("".join(f"u{number} u{number}.wav\n" for number, _ in enumerate(TEXTS)))
-    (folder / "utt2spk").write_text("".join(f"u{number} s\n" for number, _ in enumerate(TEXTS)))
-    (folder / f"text.tc.{language}").write_text("".join(f"u{number} {text}\n" for number, text in enumerate(TEXTS)))
-
-
 @pytest.fixture(scope="module")
 def exp(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The folder of experiments: a model of en-de, then one of two pairs. Prefix pairs are training data, too."""
     folder = tmp_path_factory.mktemp("paper_a")
+    audio = {f"u{number}": tiny_huggingface.noise(1.0 + number / 2, number) for number in range(len(TEXTS))}
     for pair in ("en-de", "en-ja"):
-        for split in ("train", "dev", "tst-COMMON"):
-            write_data(folder / "data" / pair / split, pair[3:])
-        for split in ("train", "dev"):
-            write_data(folder / "exp" / pair / "prefix/pairs/all" / split, pair[3:])
+        places = [f"data/{pair}/{split}" for split in ("train", "dev", "tst-COMMON")]
+        for place in (*places, f"exp/{pair}/prefix/pairs/all/train", f"exp/{pair}/prefix/pairs/all/dev"):
+            sounds.write(folder / place, audio, {f"tc.{pair[3:]}": dict(zip(audio, TEXTS, strict=True))})
     tiny_huggingface.write(folder / "tiny", "mbart")
     (folder / "a.yaml").write_text(yaml.safe_dump(CONFIG))
     (folder / "sweep_a.yaml").write_text(SWEEP)
-    options = ["--config", str(folder / "a.yaml"), "--model", str(folder / "tiny"), "--prefixes", "all"]
-    options += ["--decodings", str(folder / "sweep_a.yaml"), "--utterances", "0"]
-    printed, table = stages.run("mini/paper_a", folder, options, ("train", "decode", "score", "results"))
+    command = f"mini/paper_a --config {folder}/a.yaml --model {folder}/tiny --prefixes all"
+    command += f" --decodings {folder}/sweep_a.yaml --utterances 0"
+    printed, table = stages.run(command, folder, ("train", "decode", "score", "results"))
     (folder / "exp/printed").write_text(printed)
     (folder / "exp/table").write_text(table)
-    recipe.run("mini/paper_a", folder, [*options, "--stage", "train", "--pair", "en-de en-ja"])
+    recipe.run(f"{command} --stage train --pair 'en-de en-ja'", folder)
     return folder / "exp"
 
 
@@ -71,9 +62,8 @@ def test_strategies_are_decoded_and_compared(exp: Path) -> None:
     runs = [found.name for found in find_runs([exp / "en-de/paper_a-all/decode/en-de/tst-COMMON"])]
     assert runs == ["LA-2_1000ms", "LA-2_500ms", "offline"]
     found = section(exp, "paper_a-all-en-de-tst-COMMON")
-    assert sorted(run.name for run in found.runs) == runs and found.command.startswith(
-        "./run.sh --recipe mini/paper_a "
-    )
+    assert sorted(run.name for run in found.runs) == runs
+    assert found.command.startswith("./run.sh --recipe mini/paper_a ")
     assert (exp / "results/paper_a-all-en-de-tst-COMMON.svg").stat().st_size > 1000
 
 

@@ -6,9 +6,6 @@ import io
 import json
 import re
 import shutil
-import subprocess
-import sys
-from collections.abc import Iterator
 from pathlib import Path
 
 import debs
@@ -17,12 +14,14 @@ import numpy as np
 import pytest
 import recipe
 import soundfile
+import sounds
 import tiny_huggingface
 import tiny_whisper
 import tracked
-import warm
 import yaml
+from click.testing import CliRunner
 
+import write_cascades
 from published.section import read_section
 from simulst.log import read_log
 from simulst.models.cascade.settings import read_settings
@@ -32,15 +31,17 @@ from speech import espeak
 from whisper_to_huggingface import convert_whisper
 
 SWEEP = "- {read: {type: chunk, ms: 500}, commit: {type: hold, n: 1}}\n"
+OFFLINE = "- {read: {type: offline}, commit: {type: all}}\n"
+TEXTS = {"u0": "the cats sat", "u1": "on their mats"}
 
 
 @pytest.fixture(scope="module")
-def checkout(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+def checkout(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The recipes with their models and data, and short sweeps."""
-    root = recipe.EGS.parent
     folder = tmp_path_factory.mktemp("checkout")
     for name in ("conf", "local", "benchmarks", ".venv"):
-        (folder / name).symlink_to(root / name)
+        (folder / name).symlink_to(recipe.ROOT / name)
+    noise = {name: np.random.default_rng(n).uniform(-0.3, 0.3, 16000) for n, name in enumerate(TEXTS)}
     model = tiny_huggingface.write(folder / "tiny", "whisper", positions=448)
     for name, pair in (("prompts", "es-en"), ("voices", "en-es")):
         place = folder / "egs" / name
@@ -48,37 +49,19 @@ def checkout(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
         tiny_huggingface.to_ctranslate2(model, place / "models/whisper-base")
         convert_whisper(place / "models/whisper-base", place / "models/whisper-base-hf", force=False)
         for split in ("train", "dev", "tst"):
-            data = place / "data" / pair / split
-            data.mkdir(parents=True)
-            for number in range(2):
-                noise = np.random.default_rng(number).uniform(-0.3, 0.3, 16000)
-                soundfile.write(data / f"u{number}.wav", noise, 16000)
-            (data / "wav.scp").write_text("u0 u0.wav\nu1 u1.wav\n")
-            (data / "utt2spk").write_text("u0 s\nu1 s\n")
-            for language in pair.split("-"):
-                (data / f"text.{language}").write_text("u0 the cats sat\nu1 on their mats\n")
-    offline = "- {read: {type: offline}, commit: {type: all}}\n"
-    for file in ("prompts/conf/forms", "prompts/conf/forms_huggingface"):
-        (folder / f"egs/{file}.yaml").write_text(SWEEP + offline)
+            sounds.write(place / "data" / pair / split, noise, dict.fromkeys(pair.split("-"), TEXTS))
     searches = "[{type: ibwbs, beam: 2, ctc_weight: 0.0}, {type: bwbs, beam: 2, ctc_weight: 0.0}]"
-    (folder / "egs/prompts/conf/paper_c.yaml").write_text(
-        f"- {{read: {{type: chunk, ms: 500}}, commit: {{type: hold, n: 1}}, search: {searches}}}\n"
-    )
-    for file in ("prompts/conf/terms", "prompts/conf/terms_in_text", "voices/conf/cascade"):
-        (folder / f"egs/{file}.yaml").write_text(SWEEP)
-    (folder / "egs/voices/conf/cascade_recognisers.yaml").write_text(
-        SWEEP + "- {read: {type: offline}, commit: {type: all}}\n"
-    )
-    yield folder
+    sweeps = dict.fromkeys(("prompts/conf/forms", "prompts/conf/forms_huggingface"), SWEEP + OFFLINE)
+    sweeps |= dict.fromkeys(("prompts/conf/terms", "prompts/conf/terms_in_text", "voices/conf/cascade"), SWEEP)
+    sweeps["prompts/conf/paper_c"] = SWEEP.replace("}}", f"}}, search: {searches}}}")
+    sweeps["voices/conf/cascade_recognisers"] = SWEEP + OFFLINE
+    for file, text in sweeps.items():
+        (folder / f"egs/{file}.yaml").write_text(text)
+    return folder
 
 
-def call(folder: Path, name: str, *options: str) -> subprocess.CompletedProcess[str]:
-    command = [str(folder / recipe.script(name).relative_to(recipe.EGS.parent)), *options]
-    return subprocess.run(command, capture_output=True, text=True, env=warm.environment())
-
-
-def run(folder: Path, name: str, *options: str) -> str:
-    done = call(folder, name, "--jobs", "1", *options)
+def run(folder: Path, command: str) -> str:
+    done = recipe.call(folder, f"{command} --jobs 1")
     assert done.returncode == 0, done.stdout + done.stderr
     return done.stdout + done.stderr
 
@@ -92,14 +75,14 @@ def prompts(checkout: Path) -> Path:
     """The folder of the results of three extras."""
     (checkout / "egs/prompts/data/es-en/dev/text.en").write_text("u0 the the the sat on\n")
     for name in ("forms", "terms", "paper_c"):
-        run(checkout, f"prompts/extras/{name}", "--stage", "decode")
+        run(checkout, f"prompts/extras/{name} --stage decode")
     return checkout / "egs/prompts/exp"
 
 
 def test_one_command_to_translated_words(tmp_path: Path) -> None:
     """The recording's package and a model, then words, then commands that are there. What is unpacked stays."""
     for name in ("conf", "local", ".venv"):
-        (tmp_path / name).symlink_to(recipe.EGS.parent / name)
+        (tmp_path / name).symlink_to(recipe.ROOT / name)
     tracked.copy(tmp_path, "egs/prompts")
     tiny_whisper.write(tmp_path / "tiny", eos=6, languages=("en", "it"))
     recording, wav = "usr/share/asterisk/sounds/it_IT_m_Carlo/demo-congrats.wav", io.BytesIO()
@@ -108,7 +91,7 @@ def test_one_command_to_translated_words(tmp_path: Path) -> None:
     package = tmp_path / "egs/prompts/downloads/asterisk-core-sounds-it-wav_1_all.deb"
     package.parent.mkdir()
     debs.deb(package, {recording: wav.getvalue()})
-    done = call(tmp_path, "prompts/try", "--model", str(tmp_path / "tiny"))
+    done = recipe.call(tmp_path, f"prompts/try --model {tmp_path}/tiny")
     assert done.returncode == 0, done.stderr
     assert re.findall(r"^ +[12]\.\d\d s  \S", done.stdout, flags=re.MULTILINE) and "demo-congrats.wav" in done.stdout
     following = done.stdout.split("Next")[1]
@@ -116,20 +99,18 @@ def test_one_command_to_translated_words(tmp_path: Path) -> None:
     for name in re.findall(r"--recipe (\S+)|--model (\S+)", following):
         assert (tmp_path / (name[1] or f"egs/{name[0]}/run.sh")).exists()
     package.write_bytes(b"broken")
-    done = call(tmp_path, "prompts/try", "--stop-stage", "data")
+    done = recipe.call(tmp_path, "prompts/try --stop-stage data")
     assert done.returncode == 0 and "Next" not in done.stdout
 
 
 def test_the_test_bed_at_low_lag(checkout: Path, tmp_path: Path) -> None:
     """Two test sets are pooled, and each run is compared to the baseline."""
-    (checkout / "egs/prompts/conf/low_lag.yaml").write_text(
-        SWEEP + "- {read: {type: chunk, ms: 1000}, commit: {type: all}}\n"
-    )
-    options = ["--exp", str(tmp_path), "--tests", "dev", "--pairs", "es-en"]
-    run(checkout, "prompts/extras/low_lag", *options, "--only", "decode")
+    all_words = OFFLINE.replace("offline", "chunk, ms: 1000")
+    (checkout / "egs/prompts/conf/low_lag.yaml").write_text(SWEEP + all_words)
+    command = f"prompts/extras/low_lag --exp {tmp_path} --tests dev --pairs es-en"
+    run(checkout, f"{command} --only decode")
     shutil.copytree(tmp_path / "low-lag/es-en-dev", tmp_path / "more")
-    more = ["--with", str(tmp_path / "more"), "--baseline", "hold-1_500ms", "--utterances", "0"]
-    run(checkout, "prompts/extras/low_lag", *options, *more, "--stage", "score")
+    run(checkout, f"{command} --stage score --with {tmp_path}/more --baseline hold-1_500ms --utterances 0")
     section = read_section(tmp_path / "results/low-lag-pooled-dev.json")
     assert {one.name: one.scores["sentences"] for one in section.runs} == {"hold-1_500ms": 4, "all_1000ms": 4}
     assert {one.system for one in section.comparisons} == {"all_1000ms"}
@@ -167,23 +148,13 @@ def test_paper_cs_searches(prompts: Path) -> None:
 
 def test_cascades_that_show_unstable_words(checkout: Path) -> None:
     """Both kinds have names and files of their own."""
-    script, place = checkout / "egs/voices/local/write_cascades.py", checkout / "cascades"
+    place = checkout / "cascades"
     place.mkdir()
     (checkout / "recogniser.yaml").write_text(SWEEP)
-    options = [
-        "--model",
-        checkout / "m",
-        "--decodings",
-        checkout / "recogniser.yaml",
-        "--translator",
-        "{type: apertium:Apertium}",
-        "--out",
-        place,
-    ]
+    options = f"--model {checkout}/m --decodings {checkout}/recogniser.yaml --out {place} --translator"
     for more, name in (([], "hold-1_500ms"), (["--unstable"], "hold-1_500ms-unstable")):
-        command = [sys.executable, script, *options, *more]
-        printed = subprocess.run(command, capture_output=True, text=True, check=True, env=warm.environment())
-        assert printed.stdout == f"{name}\n"
+        command = [*options.split(), "{type: apertium:Apertium}", *more]
+        assert CliRunner().invoke(write_cascades.main, command).output == f"{name}\n"
         settings = read_settings(place / f"{name}.yaml")
         assert settings.unstable == bool(more) and settings.recogniser["model"] == str(checkout / "m")
         assert settings.translator == {"type": "apertium:Apertium"}
@@ -208,7 +179,7 @@ class Unos(PlainTranslation):
 def test_cascades(checkout: Path) -> None:
     """A cascade for each policy of the recogniser; a translator of one's own writes `uno` for each word."""
     (checkout / "egs/voices/local/uno.py").write_text(UNO)
-    run(checkout, "voices/cascade", "--translator", "{type: uno:Uno}", "--stage", "decode")
+    run(checkout, "voices/cascade --translator '{type: uno:Uno}' --stage decode")
     exp = checkout / "egs/voices/exp"
     assert runs(exp / "cascade") == {"decode/en-es/tst/hold-1_500ms/hold-1_500ms", "decode/en-es/tst/offline/offline"}
     for found in find_runs([exp / "cascade"]):
@@ -222,13 +193,11 @@ def test_cascades(checkout: Path) -> None:
 def test_cascades_with_a_language_model(checkout: Path) -> None:
     """It goes by its attention, over what Whisper hears and over the transcript at its times."""
     chat = tiny_huggingface.write_language_model(checkout / "chat")
-    (checkout / "llm.yaml").write_text(
-        SWEEP
-        + "- {read: {type: chunk, ms: 500}, stop: {type: align_att, words: 0, pairs: [[0, 0]]}, commit: {type: all}}\n"
-    )
-    options = ("--pairs", "en-es", "--llm", str(chat), "--decodings", str(checkout / "llm.yaml"), "--findings", "")
+    stop = "stop: {type: align_att, words: 0, pairs: [[0, 0]]}"
+    (checkout / "llm.yaml").write_text(SWEEP + OFFLINE.replace("offline}", f"chunk, ms: 500}}, {stop}"))
+    command = f"voices/llm --pairs en-es --llm {chat} --decodings {checkout}/llm.yaml --findings '' --stage decode"
     for heard in ("", "-timed"):
-        run(checkout, "voices/llm", *options, "--stage", "decode", *(["--timed"] if heard else []))
+        run(checkout, f"{command} --timed" if heard else command)
         found = runs(checkout / f"egs/voices/exp/llm-chat{heard}")
         assert found == {f"decode/en-es/tst/{name}" for name in ("hold-1_500ms", "all_AlignAtt0w-P0.0_500ms")}
         section = read_section(checkout / f"egs/voices/exp/results/llm-chat{heard}-en-es-tst.json")
@@ -240,9 +209,9 @@ def test_cascades_with_a_language_model(checkout: Path) -> None:
 def test_talks(checkout: Path) -> None:
     """The prompts are joined, decoded and scored, with a curve over the lag of recordings."""
     (checkout / "sweep.yaml").write_text(SWEEP)
-    options = ("--pairs", "es-en", "--decodings", str(checkout / "sweep.yaml"), "--exp", "exp-talks")
-    run(checkout, "prompts/extras/talks", *options, "--only", "audio")
-    run(checkout, "prompts/extras/talks", *options, "--stage", "decode")
+    command = f"prompts/extras/talks --pairs es-en --decodings {checkout}/sweep.yaml --exp exp-talks"
+    run(checkout, f"{command} --only audio")
+    run(checkout, f"{command} --stage decode")
     exp = checkout / "egs/prompts/exp-talks"
     assert runs(exp / "talks") == {"es-en-long/hold-1_500ms", "es-en-natural/hold-1_500ms"}
     for pauses in ("natural", "long"):
@@ -254,8 +223,8 @@ def test_choice_by_regime(checkout: Path) -> None:
     """The dev prompts are joined, decoded and scored; the page names the best configuration of each regime."""
     (checkout / "egs/prompts/data/es-en/dev/text.en").write_text("u0 the cats sat\nu1 on their mats\n")
     (checkout / "egs/prompts/conf/regimes.yaml").write_text(SWEEP.replace("500", "[500, 1000]"))
-    run(checkout, "prompts/extras/regimes", "--only", "audio", "--exp", "exp-regimes")
-    said = run(checkout, "prompts/extras/regimes", "--stage", "decode", "--exp", "exp-regimes")
+    run(checkout, "prompts/extras/regimes --only audio --exp exp-regimes")
+    said = run(checkout, "prompts/extras/regimes --stage decode --exp exp-regimes")
     exp = checkout / "egs/prompts/exp-regimes"
     assert runs(exp / "regimes") == {"hold-1_1000ms", "hold-1_500ms"}
     choice = (exp / "regimes.txt").read_text()
@@ -267,21 +236,21 @@ def test_whisper_is_fine_tuned(checkout: Path) -> None:
     """Fine-tuning, conversion, decoding; all lines; the talks of the corpus."""
     place = checkout / "egs/voices"
     for name in ("others", "offline"):
-        (place / f"conf/{name}.yaml").write_text("- {read: {type: offline}, commit: {type: all}}\n")
+        (place / f"conf/{name}.yaml").write_text(OFFLINE)
     config = {"epochs": 1, "learning_rate": 1e-4, "batch_seconds": 4, "padding_seconds": 1}
     (checkout / "finetune.yaml").write_text(yaml.safe_dump(config))
-    options = ("--pairs", "en-es", "--tests", "tst", "--exp", "exp-real", "--config", str(checkout / "finetune.yaml"))
-    run(checkout, "voices/finetune", *options, "--stage", "train")
+    command = f"voices/finetune --pairs en-es --tests tst --exp exp-real --config {checkout}/finetune.yaml"
+    run(checkout, f"{command} --stage train")
     exp = place / "exp-real"
     assert (exp / "finetuned/ctranslate2/model.bin").is_file()
     assert runs(exp / "finetuned") == {f"decode/en-es/tst/{name}/offline" for name in ("base", "finetuned")}
     section = read_section(exp / "results/finetune-en-es-tst.json")
     assert {(one.baseline, one.system) for one in section.comparisons} == {("base/offline", "finetuned/offline")}
-    run(checkout, "voices/finetune", *options, "--compare", "--stage", "decode")
+    run(checkout, f"{command} --compare --stage decode")
     compared = read_section(exp / "results/finetune-all-lines.json").comparisons
     names = tuple(f"en-es/tst/{model}/offline" for model in ("base", "finetuned"))
     assert {(one.baseline, one.system) for one in compared} == {names}
-    run(checkout, "voices/extras/talks", "--pairs", "en-es", "--only", "audio")
+    run(checkout, "voices/extras/talks --pairs en-es --only audio")
     assert (place / "data/en-es/talks-tst/talks.es").read_text() == "the cats sat\non their mats\n"
 
 
@@ -293,8 +262,7 @@ def test_fine_tuned_runs_are_tested_against_those_before(checkout: Path) -> None
             folder = exp / "finetuned/decode/en-de" / split / model
             label = "offline" if (split, model) != ("tst-other", "base") else "LA-2_1000ms"
             score_run(fake_runs.write_run(folder, label, fake_runs.references(), wrong), "de", bootstrap=0)
-    options = ("--pairs", "en-de", "--exp", exp.name, "--only", "results")
-    printed = run(checkout, "voices/finetune", *options)
+    printed = run(checkout, f"voices/finetune --pairs en-de --exp {exp.name} --only results")
     tst, other = (read_section(exp / f"results/finetune-en-de-{split}.json") for split in ("tst", "tst-other"))
     assert [one.metric for one in tst.comparisons] == ["BLEU", "chrF"] and not other.comparisons
     assert "exp-finetuned/finetuned/decode/en-de/tst-other: has not both runs" in printed
@@ -305,9 +273,8 @@ def test_another_model_has_results_of_its_own(checkout: Path) -> None:
     (place / "models/small").symlink_to("whisper-base")
     (place / "data/en-de").symlink_to("en-es")
     (place / "conf/paper_a.yaml").write_text(SWEEP)
-    for model in ("", "somewhere/small"):
-        options = ("--pairs", "en-en", "--exp", "exp-models", "--findings", "", *(("--model", model) if model else ()))
-        run(checkout, "voices", *options, "--stage", "decode")
+    for model in ("", "--model somewhere/small"):
+        run(checkout, f"voices --pairs en-en --exp exp-models --findings '' --stage decode {model}")
     exp = place / "exp-models"
     assert runs(exp) == {f"{model}/decode/en-en/tst/hold-1_500ms" for model in ("whisper", "whisper-small")}
     titles = [read_section(exp / f"results/en-en-tst{name}.json").title for name in ("", "-small")]
