@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import functools
-import importlib.util
+import importlib
 import os
 import re
 import shlex
@@ -13,7 +13,7 @@ import subprocess
 import sys
 from collections.abc import Callable, Iterable
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from types import FrameType, ModuleType
 from typing import Any
@@ -49,12 +49,6 @@ class Case:
         program, *more = self.command.split()
         names = more[:2] if program == "simulst" else [program.split("/")[-1]]
         return re.sub(r"[^\w=.-]+", " ", " ".join([*names, self.words]))[:70]
-
-    def in_a_process(self) -> Case:
-        """The same, but with a process of its own."""
-        program, *arguments = self.command.split()
-        start = "-m simulst" if program == "simulst" else str(ROOT / program)
-        return replace(self, command=" ".join([sys.executable, start, *arguments]))
 
     def check(self, capfd: pytest.CaptureFixture[str], caplog: pytest.LogCaptureFixture) -> None:
         """Run it in the current folder."""
@@ -141,12 +135,7 @@ def _script(program: str) -> ModuleType:
     path = ROOT / program
     if str(path.parent) not in sys.path:
         sys.path.append(str(path.parent))
-    spec = importlib.util.spec_from_file_location(f"script_{path.stem}", path)
-    assert spec is not None and spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    sys.modules[spec.name] = module
-    spec.loader.exec_module(module)
-    return module
+    return importlib.import_module(path.stem)
 
 
 @contextmanager
@@ -177,6 +166,10 @@ def removed(*names: str) -> Change:
             shutil.rmtree(path) if path.is_dir() else path.unlink()
 
     return change
+
+
+def emptied(*names: str) -> Change:
+    return all_of(*(written(name, "") for name in names))
 
 
 def written(name: str, content: str | bytes) -> Change:

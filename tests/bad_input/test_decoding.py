@@ -79,10 +79,7 @@ GUIDED = "stop: {type: ctc_guide, threshold: 0, model: "
 NEEDS = [
     *can(
         WHISPER,
-        (
-            COMMIT + "read: {type: block}",
-            "read: block needs ... which this model does not have; write 'read: {type: chunk",
-        ),
+        (COMMIT + "read: {type: block}", "read: block needs ... which this model does not have; write 'read: {type:"),
         (BOTH + "stop: {type: ctc, threshold: 0}", "stop: ctc needs"),
         (BOTH + "stop: {type: align_att, frames: 4, layers: [0]}", "chooses the heads ... leave 'layers' out"),
         (BOTH + "search: {type: ibwbs}", "search: ibwbs needs"),

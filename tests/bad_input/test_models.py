@@ -14,16 +14,10 @@ LANGUAGES = "--source-lang es --target-lang en"
 FAKE = table(
     f"{AUDIO} {LANGUAGES}",
     ("--model la2.yaml", "la2.yaml: a file, not a model folder"),
-    (
-        "--model fake:FakeModel --model-option size=3",
-        "fake:FakeModel: the model has no option 'size'; it has vocabulary",
-    ),
+    ("--model fake:FakeModel --model-option size=3", "fake:FakeModel: the model has no option 'size'; it has"),
     ("--model fake:FakeModel --model-option seed", "--model-option seed: give it as NAME=VALUE"),
     ("--model fake:FakeModel --model-option 'seed=[1, 2]'", "the value must be a number, a word"),
-    (
-        "--model fake:FakeModel --model-option token_ms=x",
-        "fake:FakeModel: the model cannot be made with these options (TypeError",
-    ),
+    ("--model fake:FakeModel --model-option token_ms=x", "fake:FakeModel: the model cannot be made with these options"),
     (
         "--model own3:Model",
         "own3:Model: the model cannot be made ... no weights here",
@@ -52,10 +46,7 @@ ARGUMENTS = [
         AUDIO,
         ("--model fake:FakeModel --source-lang es --target-lang xx", "'xx' is not the code of a language"),
         ("--model whisper --source-lang de --target-lang en", "whisper: the model has no language 'de'; it has en, es"),
-        (
-            "--model whisper --source-lang es --target-lang ja",
-            "Whisper writes the source language or English, not 'ja'",
-        ),
+        ("--model whisper --source-lang es --target-lang ja", "Whisper writes the source language or English, not"),
     )
 ]
 

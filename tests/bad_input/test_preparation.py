@@ -25,11 +25,7 @@ MUST_C = table(
     ("", "dev.yaml, line 3: not YAML", written(YAML, "- {}\n- {}\n- {a: [\n")),
     ("", "dev.yaml, line 1: no list of segments", written(YAML, "a: 1\n")),
     ("--on-error stop", "dev.yaml, line 1: 'offset' is missing", replaced(YAML, "offset: 0.0", "begin: 0.0")),
-    (
-        "--on-error stop",
-        "dev.yaml, line 1: '../dev.wav' is no plain file name",
-        replaced(YAML, "dev.wav", "../dev.wav"),
-    ),
+    ("--on-error stop", "dev.yaml, line 1: '../dev.wav' is no plain file", replaced(YAML, "dev.wav", "../dev.wav")),
     (
         "--on-error stop",
         "dev.yaml, line 1: this is no segment",
@@ -48,42 +44,18 @@ TSV = table(
     ("train=none.tsv", "none.tsv: "),
     ("train=table.tsv --audio nowhere", "nowhere: no such folder; --audio is where"),
     ("train=table.tsv --pair ende", "'ende' is no language pair"),
-    (
-        "train=table.tsv --audio data --audio-column file",
-        "table.tsv: no column 'file'; the first line names path, sentence",
-    ),
-    ("train=table.tsv --audio data --start-column begin", "--start-column: goes with one of --end-column"),
-    (
-        "train=table.tsv --audio data",
-        "table.tsv: more than one column 'path'",
-        replaced("table.tsv", "sentence", "path\tsentence"),
-    ),
-    (
-        "train=table.tsv --audio data",
-        "separate the columns by tabs",
-        replaced("table.tsv", "path\tsentence\ttranslation", "path,sentence,translation"),
-    ),
-    (
-        "train=table.tsv --audio data",
-        "table.tsv, line 2: not UTF-8",
-        written("table.tsv", b"path\tsentence\ttranslation\n\xff\n"),
-    ),
-    (
-        "train=table.tsv --audio data --on-error stop",
-        "table.tsv, line 2: 2 fields, but the header has 3",
-        replaced("table.tsv", "on\tder", "on der"),
-    ),
-    (
-        "train=table.tsv --audio data --on-error stop",
-        "table.tsv, line 2: no audio file is named",
-        replaced("table.tsv", "u0.wav", ""),
-    ),
-    (
-        "train=table.tsv --audio data --on-error stop",
-        "table.tsv, line 2: there are no words in 'translation'",
-        replaced("table.tsv", "der Hund", "-"),
-    ),
-    ("train=table.tsv --audio data --on-error stop", "u0.wav: truncated", cut("data/u0.wav", 5000)),
+)
+TSV += table(
+    "local/prepare_data.py tsv --pair en-de --out prepared train=table.tsv --audio data",
+    ("--audio-column file", "table.tsv: no column 'file'; the first line names path, sentence"),
+    ("--start-column begin", "--start-column: goes with one of --end-column"),
+    ("", "table.tsv: more than one column 'path'", replaced("table.tsv", "sentence", "path\tsentence")),
+    ("", "separate the columns by tabs", replaced("table.tsv", "path\tsentence\ttrans", "path,sentence,trans")),
+    ("", "table.tsv, line 2: not UTF-8", written("table.tsv", b"path\tsentence\ttranslation\n\xff\n")),
+    ("--on-error stop", "line 2: 2 fields, but the header has 3", replaced("table.tsv", "on\tder", "on der")),
+    ("--on-error stop", "table.tsv, line 2: no audio file is named", replaced("table.tsv", "u0.wav", "")),
+    ("--on-error stop", "line 2: there are no words in 'translation'", replaced("table.tsv", "der Hund", "-")),
+    ("--on-error stop", "u0.wav: truncated", cut("data/u0.wav", 5000)),
 )
 
 
@@ -105,11 +77,7 @@ IWSLT = table(
     ("", "a.mp4: not readable as audio", all_of(removed("iwslt/audio/a.wav"), written("iwslt/audio/a.mp4", b"film"))),
     ("", "audio/c.wav: audio-segments.yaml does not name this recording", written("iwslt/audio/c.wav", b"")),
     ("", "names the recording a, which iwslt/audio has not", removed("iwslt/audio/a.wav")),
-    (
-        "",
-        "audio: has a.mp4 and a.wav; keep one",
-        all_of(written("iwslt/audio/a.mp4", b""), replaced(SEGMENTS, "a.wav", "a")),
-    ),
+    ("", "audio: has a.mp4 and a.wav;", all_of(written("iwslt/audio/a.mp4", b""), replaced(SEGMENTS, "a.wav", "a"))),
     ("", "a.wav: the sentence at 0.5 s ends at 9.50 s, but the recording at 3.00 s", replaced(SEGMENTS, "2.0", "9.0")),
     ("", "the recording 'a b' may have letters", replaced(SEGMENTS, "wav: a.wav", "wav: a b.wav")),
     ("", "iwslt: has no audio-segments.yaml and no other YAML; name", removed(SEGMENTS)),

@@ -1,11 +1,13 @@
 """Bad runs: folders that hold something else, tables and pictures of them, where the work is done."""
 
+import contextlib
+import socket
+import threading
 from pathlib import Path
 
 import dask
 import pytest
 from cases import Case, Change, Check, all_of, folder, removed, replaced, table, written
-from ports import listening
 
 from simulst.machine import cluster
 
@@ -37,11 +39,7 @@ RESUMED = [
         ("", "run: holds an instances.log without config.yaml", removed("run/config.yaml")),
         ("--decoding sweep.yaml", "option 'ms' has several values, [500, 800]"),
         ("", "run: holds a run whose 'decoding' is", replaced("la2.yaml", "500", "600")),
-        (
-            "",
-            "run/instances.log: index 7 is not from this data",
-            replaced("run/instances.log", '"index": 0', '"index": 7'),
-        ),
+        ("", "run/instances.log: index 7 is not from this", replaced("run/instances.log", '"index": 0', '"index": 7')),
         ("", "run/instances.log, line 2: not an entry", replaced("run/instances.log", '\n{"index": 1', "\n{index: 1")),
         ("", "run", all_of(removed("run"), link("run"))),
         ("", "run/instances.log", all_of(removed("run/instances.log"), folder("run/instances.log"))),
@@ -67,10 +65,7 @@ REPORTS = [
     ),
     *table(
         "simulst choose run --metric LAAL",
-        (
-            "--metric LongYAAL",
-            "run: its scores have no 'LongYAAL', as they are of single sentences ... choose from AL, LAAL",
-        ),
+        ("--metric LongYAAL", "run: its scores have no 'LongYAAL', as they are of single sentences ... choose from"),
         ("--metric AP", "--metric AP: a share, and a regime is in ms; choose another lag"),
         ("", "run: no run in it has a scores.json", removed("run/scores.json")),
     ),
@@ -88,11 +83,7 @@ REPORTS = [
         ("--recipe ..", "recipe '..': give a name of letters, digits"),
         ("--table t.json", "t.json: no such file; give a list of tables in JSON"),
         ("--table t.json", "t.json: 0.rows: Field required; give a list", written("t.json", '[{"head": ["a"]}]')),
-        (
-            "--table t.json",
-            "t.json: below a, b, a row has another number of cells",
-            written("t.json", '[{"head": ["a", "b"], "rows": [[1]]}]'),
-        ),
+        ("--table t.json", "t.json: below a, b, a row has", written("t.json", '[{"head": ["a", "b"], "rows": [[1]]}]')),
         ("--text nowhere.txt", "nowhere.txt: cannot be used (No such file or directory)"),
         ("--publish nowhere", "nowhere: not the folder of simulst, as it has no egs/mini"),
     ),
@@ -106,11 +97,7 @@ REPORTS = [
         "local/results.py render mini",
         ("", "results/mini: has no results; recipes with results are none yet"),
         ("", "results/mini/s.json: not valid JSON", written("results/mini/s.json", "{")),
-        (
-            "",
-            "results/mini/s.json: command: Field required; write it again",
-            written("results/mini/s.json", '{"title": ""}'),
-        ),
+        ("", "results/mini/s.json: command: Field required; write it", written("results/mini/s.json", '{"title": ""}')),
         ("../x", "recipe '../x': give a name of letters, digits", written("results/mini/s.json", SECTION)),
         *(
             (
@@ -155,14 +142,27 @@ def test_runs(case: Case, check: Check) -> None:
 ANSWERS = {"silent": None, "HTTP": b"HTTP/1.1 400 Bad Request\r\n\r\n", "zeros": bytes(64), "noise": bytes(range(256))}
 
 
+def serve(listener: socket.socket, answer: bytes | None) -> None:
+    """Send this to whoever comes, and close the connection; None: keep it, without a word."""
+    held = []
+    with contextlib.suppress(OSError):  # in the end the socket is closed
+        while True:
+            held.append(listener.accept()[0])
+            if answer is not None:
+                held[-1].sendall(answer)
+                held.pop().close()
+
+
 @pytest.mark.parametrize("answer", ANSWERS)
 def test_what_answers_is_no_scheduler(answer: str, check: Check, monkeypatch: pytest.MonkeyPatch) -> None:
     """Silence: it says nothing and keeps the connection, which Dask's client would wait on without end."""
     monkeypatch.setattr(cluster, "CONNECT_SECONDS", 2 if ANSWERS[answer] is None else 60)
     monkeypatch.setattr(cluster, "ANSWER_SECONDS", 1)
-    with listening(ANSWERS[answer]) as port:
-        address = f"tcp://127.0.0.1:{port}"
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        threading.Thread(target=serve, args=(listener, ANSWERS[answer]), daemon=True).start()
+        address = f"tcp://127.0.0.1:{listener.getsockname()[1]}"
         check(Case(f"{EVALUATE} --out out --scheduler {address}", f"no Dask scheduler answers at {address} ("))
+        listener.shutdown(socket.SHUT_RDWR)
 
 
 PLACES = table(

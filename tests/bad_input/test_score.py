@@ -65,11 +65,7 @@ RUNS = [
         ("nowhere", "no instances.log below nowhere; run the decoding stage first"),
         ("run", "run/config.yaml: no such file; give a folder that simulst evaluate made", removed("run/config.yaml")),
         ("run", "run/config.yaml: not the config.yaml of a simulst run", written("run/config.yaml", "{")),
-        (
-            "run",
-            "not the config.yaml of a simulst run: task.unit: Input should be",
-            replaced("run/config.yaml", "unit: ''", "unit: 3"),
-        ),
+        ("run", "not the config.yaml of a simulst run: task.unit:", replaced("run/config.yaml", "unit: ''", "unit: 3")),
         ("run", "run/instances.log: the log is empty", written("run/instances.log", "")),
         ("run --references data/text.en", "give --segmentation and --references together"),
         ("run --references x.en --segmentation x.yaml", "x.yaml: no such file"),

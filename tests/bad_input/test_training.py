@@ -3,6 +3,7 @@
 import json
 
 import pytest
+import torch
 from cases import Case, Change, Check, all_of, audio, removed, replaced, table, written
 
 DUMP = table(
@@ -15,11 +16,7 @@ DUMP = table(
     ("", "data/text.lc.rm.en: has no line for 'u2'", replaced("data/text.lc.rm.en", "u2", "u3")),
     ("", "dump: is there already, without made_of.json; name another", written("dump/x", "")),
     ("--force", "dump: is there already, without made_of.json; name another", written("dump/x", "")),
-    (
-        "",
-        "dump: was begun with texts ['de'], not ['en', 'lc.rm.en']",
-        written("dump/made_of.json", '{"texts": ["de"]}'),
-    ),
+    ("", "dump: was begun with texts ['de'], not ['en',", written("dump/made_of.json", '{"texts": ["de"]}')),
     ("", "dump/made_of.json: damaged; use --force", written("dump/made_of.json", "[]")),
 )
 TOKENS = table(
@@ -44,37 +41,21 @@ ESPNET = [
             "the encoder 'contextual_block_conformer'",
             written("conf.yaml", "{encoder: contextual_block_conformer, decoder: transformer}"),
         ),
-        (
-            "--stats stats --num-nodes 2 --hosts a,b",
-            "--num-nodes and --hosts: give one of them",
-            written("conf.yaml", "a: 1"),
-        ),
+        ("--stats stats --num-nodes 2 --hosts a,b", "--num-nodes and --hosts: give one", written("conf.yaml", "a: 1")),
         ("--stats stats", "conf.yaml, line 1: not UTF-8", written("conf.yaml", b"\xff\xfe")),
         ("--stats stats", "conf.yaml: not valid YAML (the key 'a' stands twice", written("conf.yaml", "a: 1\na: 2\n")),
         ("--stats stats", "conf.yaml: not a mapping of options", written("conf.yaml", "- 1\n")),
-        (
-            "--stats stats",
-            "exp/simulst.json: damaged",
-            all_of(written("conf.yaml", "a: 1"), written("exp/simulst.json", "{")),
-        ),
+        ("--stats stats", "json: damaged", all_of(written("conf.yaml", "a: 1"), written("exp/simulst.json", "{"))),
     ),
     Case(f"simulst train stats {TRAIN} --writes 2", "belong to --wait-k"),
 ]
+EPOCH = written("espnet/simulst.log", "1epoch results: [valid] acc=0.5")
 AVERAGE = table(
     "simulst train average espnet --data data --text de --target-lang de",
     ("", "espnet/simulst.log: no such file; train the model first"),
     ("", "espnet: no checkpoint of a finished epoch", written("espnet/simulst.log", "")),
-    (
-        *("", "1epoch.pth: not a readable checkpoint"),
-        all_of(written("espnet/simulst.log", "1epoch results: [valid] acc=0.5"), written("espnet/1epoch.pth", "x")),
-    ),
-    (
-        *("", "1epoch.pth: not a readable checkpoint"),
-        all_of(
-            written("espnet/simulst.log", "1epoch results: [valid] acc=0.5"),
-            lambda: __import__("torch").save([1], "espnet/1epoch.pth"),
-        ),
-    ),
+    ("", "1epoch.pth: not a readable checkpoint", all_of(EPOCH, written("espnet/1epoch.pth", "x"))),
+    ("", "1epoch.pth: not a readable checkpoint", all_of(EPOCH, lambda: torch.save([1], "espnet/1epoch.pth"))),
     ("--data data", "--data, --text, --target-lang: give them equally often"),
 )
 
@@ -129,6 +110,9 @@ SIMULEVAL = (
     "--source-lang es --decoding la2.yaml --source source.txt --target target.txt --output out "
     "--source-segment-size 100"
 )
+STEREO = all_of(
+    written("source.txt", "s.wav\n"), written("target.txt", "the cat\n"), audio("s.wav", [[0.1, 0.1]] * 16000)
+)
 AGENT = table(
     SIMULEVAL,
     ("--target-lang zh", "--eval-latency-unit is 'word', but the agent writes chars for 'zh'"),
@@ -138,12 +122,7 @@ AGENT = table(
     ("--target-lang en --source-lang de", "the fake has no language 'de'"),
     ("--target-lang en --device cuda", "the model has no option 'device'"),
     ("--target-lang en --decoding no.yaml", "no.yaml: no such configuration file"),
-    (
-        *("--target-lang en", "the source has 2 channels and SimulEval does not mix them"),
-        all_of(
-            written("source.txt", "s.wav\n"), written("target.txt", "the cat\n"), audio("s.wav", [[0.1, 0.1]] * 16000)
-        ),
-    ),
+    ("--target-lang en", "the source has 2 channels and SimulEval does not mix them", STEREO),
 )
 
 
