@@ -16,6 +16,9 @@ from simulst.errors import SimulstError
 from simulst.models.heads import heads_beside
 
 WIDTH, HEADS, FEED, LAYERS = 32, 2, 64, 2
+BLOCK = dict.fromkeys(("attn_q", "attn_k", "attn_v", "attn_output"), (WIDTH, WIDTH))
+BLOCK |= {"ffn_gate": (FEED, WIDTH), "ffn_up": (FEED, WIDTH), "ffn_down": (WIDTH, FEED)}
+BLOCK |= dict.fromkeys(("attn_norm", "ffn_norm"), (WIDTH,))
 CHAT = "{% for m in messages %}<|im_start|>{{ m.content }}<|im_end|>{% endfor %}"
 
 
@@ -43,26 +46,15 @@ def write_gguf(path: Path) -> dict[str, np.ndarray]:
     writer.add_eos_token_id(len(vocabulary) - 1)
     writer.add_bos_token_id(len(vocabulary) - 3)
     writer.add_chat_template(CHAT)
-    random = np.random.default_rng(0)
-    written = {}
-
-    def add(name: str, *shape: int) -> None:
-        written[name] = random.normal(0, 0.1, shape).astype(np.float32)
-        writer.add_tensor(name, written[name])
-
-    add("token_embd.weight", len(vocabulary), WIDTH)
-    add("output.weight", len(vocabulary), WIDTH)
-    add("output_norm.weight", WIDTH)
+    shapes = dict.fromkeys(("token_embd.weight", "output.weight"), (len(vocabulary), WIDTH))
+    shapes |= {"output_norm.weight": (WIDTH,)}
     for i in range(LAYERS):
-        for name in ("attn_q", "attn_k", "attn_v"):
-            add(f"blk.{i}.{name}.weight", WIDTH, WIDTH)
-            add(f"blk.{i}.{name}.bias", WIDTH)
-        add(f"blk.{i}.attn_output.weight", WIDTH, WIDTH)
-        add(f"blk.{i}.ffn_gate.weight", FEED, WIDTH)
-        add(f"blk.{i}.ffn_up.weight", FEED, WIDTH)
-        add(f"blk.{i}.ffn_down.weight", WIDTH, FEED)
-        add(f"blk.{i}.attn_norm.weight", WIDTH)
-        add(f"blk.{i}.ffn_norm.weight", WIDTH)
+        shapes |= {f"blk.{i}.{name}.weight": shape for name, shape in BLOCK.items()}
+        shapes |= {f"blk.{i}.{name}.bias": (WIDTH,) for name in ("attn_q", "attn_k", "attn_v")}
+    random = np.random.default_rng(0)
+    written = {name: random.normal(0, 0.1, shape).astype(np.float32) for name, shape in shapes.items()}
+    for name, values in written.items():
+        writer.add_tensor(name, values)
     writer.write_header_to_file()
     writer.write_kv_data_to_file()
     writer.write_tensors_to_file()

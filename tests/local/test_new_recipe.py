@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from pathlib import Path
 
 import pytest
@@ -28,19 +29,10 @@ def test_a_recipe(tmp_path: Path, template: str) -> None:
 @pytest.mark.parametrize(
     ("template", "name", "pair", "message"),
     [
-        ("kaldi", "new", "de-en", r"no template 'kaldi'; choose from .*tsv"),
-        ("..", "new", "de-en", r"no template '\.\.'"),
-        ("", "new", "de-en", r"no template ''"),
-        ("tsv", "TEMPLATE", "de-en", "'TEMPLATE' cannot name a recipe"),
-        ("tsv", "../new", "de-en", "cannot name a recipe"),
-        ("tsv", "a b", "de-en", "cannot name a recipe"),
-        ("tsv", "new\n", "de-en", "cannot name a recipe"),
-        ("tsv", "", "de-en", "cannot name a recipe"),
-        ("tsv", "new", "deen", "'deen' is no language pair; give it as source-target"),
-        ("tsv", "new", "de-en fr-en", "is no language pair"),
-        ("tsv", "new", "$(id)-en", "is no language pair"),
-        ("tsv", "taken", "de-en", r"taken: is there already; choose another name"),
-        ("tsv", "a_file", "de-en", r"a_file: is there already"),
+        *((name, "new", "de-en", f"no template '{re.escape(name)}'") for name in ("kaldi", "..", "")),
+        *(("tsv", name, "de-en", "cannot name a recipe") for name in ("TEMPLATE", "../new", "a b", "new\n", "")),
+        *(("tsv", "new", pair, "is no language pair") for pair in ("deen", "de-en fr-en", "$(id)-en")),
+        *(("tsv", name, "de-en", f"{name}: is there already") for name in ("taken", "a_file")),
     ],
 )
 def test_what_is_refused(tmp_path: Path, template: str, name: str, pair: str, message: str) -> None:

@@ -14,32 +14,23 @@ TEXTS = {"en": "Where is the key?", "de": "Wo ist der Schlüssel?", "es": "¿Don
 LINE = Line("a-1-0001", "a", "1", 1, "a-x", TEXTS, {"en": speech(1, 0), "es": speech(1, 1)})
 
 
-def test_a_line_of_use_in_all_pairs() -> None:
-    assert usable_pairs(LINE, (), PAIRS) == (list(PAIRS), [])
+def german(text: str) -> Line:
+    return replace(LINE, texts={**TEXTS, "de": text})
 
 
 @pytest.mark.parametrize(
     ("line", "unlike", "usable", "dropped"),
     [
+        (LINE, (), list(PAIRS), []),
         (replace(LINE, texts={**TEXTS, "es": "a " + UNKNOWN}), (), [], [("", "broken text")]),
         (replace(LINE, texts={}), (), [], [("", "no text")]),
-        (replace(LINE, texts={**TEXTS, "de": ""}), (), [("en", "es"), ("es", "en")], [("en-de", "no text")]),
-        (replace(LINE, texts={**TEXTS, "de": "...!"}), (), [("en", "es"), ("es", "en")], [("en-de", "no text")]),
-        (
-            replace(LINE, texts={**TEXTS, "de": "WHERE is the 'key'!"}),
-            (),
-            [("en", "es"), ("es", "en")],
-            [("en-de", "equal")],
-        ),
-        (replace(LINE, texts={**TEXTS, "de": "** unused"}), (), [("en", "es"), ("es", "en")], [("en-de", "note")]),
+        (german(""), (), [("en", "es"), ("es", "en")], [("en-de", "no text")]),
+        (german("...!"), (), [("en", "es"), ("es", "en")], [("en-de", "no text")]),
+        (german("WHERE is the 'key'!"), (), [("en", "es"), ("es", "en")], [("en-de", "equal")]),
+        (german("** unused"), (), [("en", "es"), ("es", "en")], [("en-de", "note")]),
         (LINE, ("en",), [("es", "en")], [("en", "unlike")]),
         (replace(LINE, speech={"en": speech(1, 0)}), (), [("en", "de"), ("en", "es")], []),
-        (
-            replace(LINE, speech={"en": speech(0.1, 0), "es": speech(1, 0)}),
-            (),
-            [("es", "en")],
-            [("en", "short")],
-        ),
+        (replace(LINE, speech={"en": speech(0.1, 0), "es": speech(1, 0)}), (), [("es", "en")], [("en", "short")]),
     ],
 )
 def test_what_is_left_out(

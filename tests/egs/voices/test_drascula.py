@@ -45,8 +45,7 @@ def test_lines(folders: dict[str, Path]) -> None:
     line = lines["drascula-main-0001"]
     assert line.speaker == "drascula-main" and line.texts["it"] == "PERCHÉ?"
     assert line.speech == {"en": speech(1, 0), "es": speech(2, 0)}
-    assert lines["drascula-vb-0000"].texts["en"] == "HELLO"
-    assert lines["drascula-vb-0000"].texts["de"] == "ICH BIN DA"
+    assert (lines["drascula-vb-0000"].texts["en"], lines["drascula-vb-0000"].texts["de"]) == ("HELLO", "ICH BIN DA")
     assert lines["drascula-f-0003"].texts == {}  # no table has this name
 
 

@@ -27,14 +27,8 @@ def test_lines_with_speech_texts_and_speakers(tmp_path: Path) -> None:
 
 
 def test_numbers_of_speech() -> None:
-    assert [place_of(n) for n in (50000, 50599, 50600, 51100, 55229, 55230)] == [
-        (0, 0),
-        (0, 599),
-        (1, 0),
-        (2, 0),
-        (6, 149),
-        (7, 0),
-    ]
+    places = {50000: (0, 0), 50599: (0, 599), 50600: (1, 0), 51100: (2, 0), 55229: (6, 149), 55230: (7, 0)}
+    assert {number: place_of(number) for number in places} == places
 
 
 def test_texts_in_another_code(tmp_path: Path) -> None:

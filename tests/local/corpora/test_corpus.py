@@ -11,6 +11,7 @@ from statistics import median
 import numpy as np
 import pytest
 import soundfile
+from contents import contents
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -114,7 +115,7 @@ def test_two_files_under_one_name(tmp_path: Path) -> None:
 def test_a_full_disk_keeps_what_was_written_before(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     talk = Talk(tmp_path, [ONE])
     talk.prepare()
-    before = {path.name: path.read_text() for path in (tmp_path / "en-de/train").iterdir()}
+    before = contents(tmp_path)
 
     def fail(path: Path, rows: object) -> None:
         raise OSError(errno.ENOSPC, "No space left on device")
@@ -122,8 +123,7 @@ def test_a_full_disk_keeps_what_was_written_before(tmp_path: Path, monkeypatch: 
     monkeypatch.setattr(corpus, "write_table", fail)
     with pytest.raises(SimulstError, match=r"en-de/train: cannot be written \(No space left on device\); make room"):
         talk.prepare()
-    assert {path.name: path.read_text() for path in (tmp_path / "en-de/train").iterdir()} == before
-    assert [path.name for path in (tmp_path / "en-de").iterdir()] == ["train"]
+    assert contents(tmp_path) == before and [path.name for path in (tmp_path / "en-de").iterdir()] == ["train"]
 
 
 def test_the_report_names_the_logs_of_dropped_segments(tmp_path: Path) -> None:

@@ -6,15 +6,13 @@ from dataclasses import replace
 from math import nan
 from pathlib import Path
 
-import pytest
-from click.testing import CliRunner
+from contents import contents
 from fake_runs import references, write_run
+from recipe_copy import call
 
 from findings import Finding, Outcome
 from findings.text import findings_page
 from findings.verdict import Measured, as_result
-from results import main
-from simulst.errors import SimulstError
 
 X1 = Finding("X1", "3.4", "A is better than B.", "quality_at_lag", ("a_*",), ("b",), "more", 1.5, command="./run.sh")
 FOUND = Measured(3.4567, 1.2, 5.678, (3.11, 3.84), 0.001, 1.0, (1953.2, 2072.4), None)
@@ -49,12 +47,6 @@ def test_lines() -> None:
     assert "`a_1` against `b`. The reason: it rains." in page and "* For other target languages: X1." in page
 
 
-def call(*arguments: object) -> str:
-    done = CliRunner().invoke(main, ["findings", *map(str, arguments)], catch_exceptions=False)
-    assert done.exit_code == 0, done.output
-    return done.stdout
-
-
 def test_a_difference_that_is_not_known() -> None:
     outcome = Outcome(
         X1, "not decided", "it rains", a=("a_1",), b=("b",), trainings=1, measured=replace(FOUND, low=nan)
@@ -69,16 +61,9 @@ def test_the_command(tmp_path: Path) -> None:
     declared.write_text(FINDINGS)
     write_run(tmp_path / "runs/deep", "good", references(), 0.1)
     write_run(tmp_path / "runs/deep", "bad", references(), 0.6)
-    options = ["--findings", declared, "--runs", tmp_path / "runs", "--samples", 1000]
-    before = {path: path.read_bytes() for path in (tmp_path / "runs").rglob("*") if path.is_file()}
+    options = ["findings", "--findings", declared, "--runs", tmp_path / "runs", "--samples", 1000]
+    before = contents(tmp_path)
     printed = call(*options)
     assert "**M1 holds**" in printed and "**M2: runs missing**; `./run.sh --recipe mini`, with the" in printed
     assert call(*options) == printed
-    assert {path: path.read_bytes() for path in (tmp_path / "runs").rglob("*") if path.is_file()} == before
-
-
-def test_no_run_at_all(tmp_path: Path) -> None:
-    (tmp_path / "mine.yaml").write_text(FINDINGS)
-    (tmp_path / "empty").mkdir()
-    with pytest.raises(SimulstError, match=r"no run in it has a scores\.json"):
-        call("--findings", tmp_path / "mine.yaml", "--runs", tmp_path / "empty")
+    assert contents(tmp_path) == before

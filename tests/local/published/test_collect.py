@@ -7,18 +7,13 @@ from pathlib import Path
 
 import pytest
 import yaml
+from contents import contents
 from fake_runs import references, write_run
-from recipe_copy import call, files, make, publish
+from recipe_copy import call, publish
 
 from published.section import read_section
 from simulst.errors import SimulstError
 from simulst.runs import score_run
-
-
-@pytest.fixture
-def root(tmp_path: Path) -> Path:
-    """The folder of simulst, with scored runs in egs/mine/exp/runs."""
-    return make(tmp_path)
 
 
 def test_a_section(root: Path) -> None:
@@ -48,21 +43,21 @@ def test_a_section(root: Path) -> None:
 
 def test_publishing_twice_changes_nothing(root: Path) -> None:
     publish(root)
-    before = files(root)
+    before = contents(root)
     config = root / "egs/mine/exp/runs/good/config.yaml"
     config.write_text(config.read_text() + "date: '2027-01-01'\n")
     publish(root)
     call("render", "--root", root)
-    after = files(root)
+    after = contents(root)
     assert after.keys() == before.keys()
     assert {name for name in after if after[name] != before[name]} == {"egs/mine/exp/runs/good/config.yaml"}
 
 
 def test_without_publishing_only_the_experiments_change(root: Path) -> None:
-    exp, before = root / "egs/mine/exp", files(root)
+    exp, before = root / "egs/mine/exp", contents(root)
     call("write", exp / "runs", "--recipe", "mine", "--section", "s", "--out", exp, "--command", "c")
-    assert files(root).keys() - before.keys() == {"egs/mine/exp/RESULTS.md", "egs/mine/exp/results/s.json"}
-    assert before.items() <= files(root).items()
+    assert contents(root).keys() - before.keys() == {"egs/mine/exp/RESULTS.md", "egs/mine/exp/results/s.json"}
+    assert before.items() <= contents(root).items()
 
 
 def test_more_than_runs(root: Path) -> None:
