@@ -211,6 +211,17 @@ class HeardModel(FakeModel):
         return session
 
 
+class TimedSession(FakeSession):
+    """Knows when its tokens are heard: token i ends at (i + 1) * token_ms."""
+
+    traits = Traits(FakeSession.traits.gives | {Need.END_TIMES})
+
+    def end_times(self, tokens: Tokens) -> list[float]:
+        assert tokens
+        length = self.model.token_samples / RATE
+        return [length * (self.offset + i + 1) for i in range(len(tokens))]
+
+
 class ScriptedSession(FakeSession):
     """Plays the given beams (lists of token lists), one a search; the last one again and again.
 

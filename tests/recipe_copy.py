@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from click.testing import CliRunner
+from printed import printed
 
 from results import main
 
@@ -18,9 +18,7 @@ README = "# mine\n\n<!-- results -->\nold\n<!-- end results -->\n\nThe end.\n"
 
 def call(*arguments: object) -> str:
     """What `local/results.py` prints."""
-    done = CliRunner().invoke(main, [*map(str, arguments)], catch_exceptions=False)
-    assert done.exit_code == 0, done.output
-    return done.stdout
+    return printed(*arguments, command=main)
 
 
 def publish(root: Path, *options: object, section: str = "en-de-tst") -> str:

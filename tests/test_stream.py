@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from fake import CHARS, RATE, WORDS, FakeModel, FakeSession, ScriptedSession, context_of, opening, until
+from fake import CHARS, RATE, WORDS, FakeModel, FakeSession, ScriptedSession, TimedSession, context_of, opening, until
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -137,15 +137,6 @@ def test_nothing_committed_or_written_is_taken_back(beams: list[list[list[int]]]
         assert stream.committed[: len(tokens)] == tokens
         assert words(stream) == written + [emission.text.strip() for emission in new]
     check_words(stream, stream.session.text(stream.committed))
-
-
-class TimedSession(FakeSession):
-    """It knows when each token has ended."""
-
-    traits = replace(FakeSession.traits, gives=FakeSession.traits.gives | {Need.END_TIMES})
-
-    def end_times(self, tokens: Tokens) -> list[float]:
-        return [(self.offset + i + 1) * self.model.token_samples / RATE for i in range(len(tokens))]
 
 
 @given(st.integers(0, 99), st.integers(0, 5), st.integers(1, 4), st.integers(0, 4), st.sampled_from([0, 0.35, 1.05]))

@@ -16,17 +16,14 @@ import numpy as np
 import pytest
 import soundfile
 from click.testing import CliRunner
-from fake import RATE, FakeModel, FakeSession, Loudness
+from fake import RATE, FakeModel, Loudness, TimedSession
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from simulst.commands.main import main
 from simulst.config import parse_decoding
 from simulst.errors import SimulstError
-from simulst.hypotheses import Tokens
-from simulst.needs import Need
 from simulst.opening import Opening
-from simulst.session import Traits
 from simulst.stream import Emission
 from simulst.streams import open_stream
 from simulst.subtitles import Cue, Layout, Word, as_srt, as_vtt, cues_of, width, with_source, written_words
@@ -184,17 +181,6 @@ def read(path: Path) -> list[tuple[int, int, str]]:
 
 
 # ---- streams ----
-
-
-class TimedSession(FakeSession):
-    """Knows when its tokens are heard: token i ends at (i + 1) * token_ms."""
-
-    traits = Traits(FakeSession.traits.gives | {Need.END_TIMES})
-
-    def end_times(self, tokens: Tokens) -> list[float]:
-        assert tokens
-        length = self.model.token_samples / RATE
-        return [length * (self.offset + i + 1) for i in range(len(tokens))]
 
 
 class TimedModel(FakeModel):

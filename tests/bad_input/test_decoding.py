@@ -17,7 +17,7 @@ FILES: list[tuple[str, Change]] = [
     ("c.yaml, line 1: not UTF-8; give a configuration file", written("c.yaml", "# café".encode("latin-1"))),
     ("c.yaml: not valid YAML", conf("!!python/object/apply:os.system ['true']")),
     ("c.yaml: not valid YAML (found unconstructable recursive node", conf(BOTH + "stop: &s {type: any_of, of: [*s]}")),
-    ("c.yaml: not valid YAML", conf("[" * 5000)),
+    ("c.yaml: not valid YAML", conf("[" * 500)),
     ("late; a list of them is for simulst sweep --decodings", conf("- {read: {type: offline}, commit: {type: all}}")),
     (
         "the commit 'unready_policy:Mine' has no 'label'; write it",

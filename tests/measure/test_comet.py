@@ -13,16 +13,14 @@ import subprocess
 import sys
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
-from click.testing import CliRunner
 from fake_runs import configured, logged
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from printed import printed as simulst
 
-from simulst.commands.main import main
 from simulst.errors import SimulstError
 from simulst.log.instance import Instance
 from simulst.measure.comet import KEPT, Segment, score_segments
@@ -72,12 +70,6 @@ def make_run(folder: Path, predictions: Sequence[str], number: int = 0) -> Path:
     task = {"source_language": "es", "target_language": "en"}
     score_run(logged(configured(folder, decoding, task=task), rows), "en", bootstrap=0)
     return folder
-
-
-def simulst(*arguments: Any) -> str:
-    result = CliRunner().invoke(main, list(map(str, arguments)), catch_exceptions=False)
-    assert result.exit_code == 0, result.output
-    return result.output
 
 
 def test_of_comets_own_command(tmp_path: Path) -> None:

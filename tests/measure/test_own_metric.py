@@ -10,15 +10,13 @@ import re
 import subprocess
 import sys
 from pathlib import Path
-from typing import Any
 
 import pytest
 import torch
-from click.testing import CliRunner
 from fake_runs import references, write_run
+from printed import printed as simulst
 from sacrebleu.metrics import TER
 
-from simulst.commands.main import main
 from simulst.errors import SimulstError
 from simulst.measure.metric import Metric, find_metrics
 from simulst.results.choose import Regime, choose
@@ -50,12 +48,6 @@ def judge(texts: Texts) -> list[float]:
 
 MetricX = Metric("MetricX", "lower", digits=2, interval=False, segments=judge)
 """
-
-
-def simulst(*arguments: Any) -> str:
-    done = CliRunner().invoke(main, [*map(str, arguments)], catch_exceptions=False)
-    assert done.exit_code == 0, done.output
-    return done.stdout
 
 
 @pytest.fixture

@@ -12,11 +12,10 @@ import numpy as np
 import pytest
 import soundfile
 from browser import browser, obstacles, page_at
-from click.testing import CliRunner
 from fake import FakeModel
 from fake_runs import references, write_run
+from printed import printed
 
-from simulst.commands.main import main
 from simulst.config import load_sweep
 from simulst.data.datadir import Utterance
 from simulst.errors import SimulstError
@@ -31,9 +30,7 @@ FAKE = Task("fake:FakeModel", "es", "en")
 
 
 def report(*arguments: object) -> str:
-    done = CliRunner().invoke(main, ["report", *map(str, arguments)], catch_exceptions=False)
-    assert done.exit_code == 0, done.output
-    return done.stdout
+    return printed("report", *arguments)
 
 
 def report_on(*places: Path, count: int = 2) -> Report:

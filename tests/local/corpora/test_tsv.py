@@ -50,14 +50,6 @@ class Corpus:
     def table(self, name: str) -> dict[str, str]:
         return read_table(self.out / "de-en" / "dev" / name)
 
-    def dropped(self, reason: str, what: str) -> None:
-        counts = self.prepare()
-        assert counts[reason] == counts["found"] - counts["kept"] == 1
-        assert what in (self.out / "de-en" / "dev" / "dropped.log").read_text()
-        with pytest.raises(SimulstError) as error:
-            self.prepare("stop")
-        assert what.replace(f": {reason}:", ":") in str(error.value)
-
 
 @pytest.fixture
 def corpus(tmp_path: Path) -> Corpus:
@@ -161,10 +153,7 @@ def test_a_test_recording_by_another_name_is_not_trained_on(tmp_path: Path, way:
 def test_marks_of_a_writer_of_csv(corpus: Corpus, field: str, hint: bool, caplog: pytest.LogCaptureFixture) -> None:
     corpus.write([HEADER, ("b", "de_1.wav", "Ja.", field), *ROWS[1:]])
     corpus.prepare()
-    assert (
-        read_data_dir(corpus.out / "de-en/dev", "en")[-1].reference == field
-        or field in corpus.table("text.tc.en").values()
-    )
+    assert field in corpus.table("text.tc.en").values()
     assert any("1 rows have a field that looks quoted" in record.getMessage() for record in caplog.records) == hint
 
 
@@ -188,7 +177,7 @@ def test_the_same_speech_as_must_c_gives_the_same_utterances(tmp_path: Path) -> 
 # ---- bad input ----
 
 
-@pytest.mark.parametrize("start, end", [("x", "1"), ("0", ""), ("1", "1"), ("2", "1"), ("-1", "1"), ("0", "nan")])
+@pytest.mark.parametrize("start, end", [("x", "1"), ("0", ""), ("2", "1")])
 def test_faulty_times(corpus: Corpus, start: str, end: str) -> None:
     corpus.write([(*HEADER, "s", "e"), *((*row, "0", "1") for row in ROWS[:2]), (*ROWS[2], start, end)])
     counts = corpus.prepare(start="s", end="e")
@@ -241,4 +230,5 @@ def test_files_are_found_in_any_normal_form(corpus: Corpus, there: str, listed: 
 def test_audio_of_half_a_millisecond(corpus: Corpus, samples: int) -> None:
     """A whole file has no end to name."""
     soundfile.write(corpus.root / "clips/de_2.flac", np.full(samples, 0.1), 16000)
-    corpus.dropped("past end", "line 3: past end: the segment begins at 0.00 s, de_2.flac ends at 0.00 s")
+    with pytest.raises(SimulstError, match=r"line 3: the segment begins at 0.00 s, de_2\.flac ends at 0.00 s"):
+        corpus.prepare("stop")

@@ -6,10 +6,9 @@ import json
 from pathlib import Path
 
 import pytest
-from click.testing import CliRunner
+from recipe_copy import call
 
 from published.collect import Sources, collect
-from results import main
 from simulst.errors import SimulstError
 from simulst.show.table import markdown
 
@@ -24,9 +23,9 @@ def test_tables_of_prefix_alignment(tmp_path: Path) -> None:
     command = ["prefix-tables", "--predictor", tmp_path / "predictor", "--out", tmp_path / "tables.json"]
     command += [part for name in ("all", "maxratio20") for part in ("--pairs", tmp_path / name)]
     with pytest.raises(SimulstError, match="no such file; run the recipe's stage train first"):
-        CliRunner().invoke(main, [*map(str, command)], catch_exceptions=False)
+        call(*command)
     (tmp_path / "predictor/scores.json").write_text(json.dumps({"frames": row, "pieces": {"0.5": {**row, "f1": 0.5}}}))
-    CliRunner().invoke(main, [*map(str, command)], catch_exceptions=False)
+    call(*command)
     pairs, predictor = collect(Sources(tables=(tmp_path / "tables.json",)), "t", "c").tables
     assert markdown(pairs.cells()).splitlines()[2:] == [
         "| all        |    40 |        0 |  0 |",
