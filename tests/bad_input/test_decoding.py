@@ -11,6 +11,13 @@ def conf(text: str) -> Change:
     return written("c.yaml", text)
 
 
+def policy(name: str, base: str, line: str) -> Change:
+    """A COMMIT of one's own, and a configuration with it."""
+    lines = ["from dataclasses import dataclass", "from simulst.policy.commit import All, Commit"]
+    lines += ["@dataclass(frozen=True)", f"class Mine({base}):", f"    {line}", ""]
+    return all_of(written(f"{name}.py", "\n".join(lines)), conf(READ + f"commit: {{type: {name}:Mine}}"))
+
+
 FILES: list[tuple[str, Change]] = [
     ("c.yaml: no such configuration file", lambda: None),
     ("c.yaml: cannot be read (Is a directory); give a configuration file", folder("c.yaml")),
@@ -19,28 +26,8 @@ FILES: list[tuple[str, Change]] = [
     ("c.yaml: not valid YAML (found unconstructable recursive node", conf(BOTH + "stop: &s {type: any_of, of: [*s]}")),
     ("c.yaml: not valid YAML", conf("[" * 500)),
     ("late; a list of them is for simulst sweep --decodings", conf("- {read: {type: offline}, commit: {type: all}}")),
-    (
-        "the commit 'unready_policy:Mine' has no 'label'; write it",
-        all_of(
-            written(
-                "unready_policy.py",
-                "from dataclasses import dataclass\nfrom simulst.policy.commit import Commit\n"
-                "@dataclass(frozen=True)\nclass Mine(Commit):\n    def stable(self, beams): return ()\n",
-            ),
-            conf(READ + "commit: {type: unready_policy:Mine}"),
-        ),
-    ),
-    (
-        "the commit 'old_policy:Mine': the label of Mine is no text; write one with options in braces",
-        all_of(
-            written(
-                "old_policy.py",
-                "from dataclasses import dataclass\nfrom simulst.policy.commit import All\n"
-                "@dataclass(frozen=True)\nclass Mine(All):\n    @property\n    def label(self): return 'mine'\n",
-            ),
-            conf(READ + "commit: {type: old_policy:Mine}"),
-        ),
-    ),
+    ("'unready:Mine' has no 'label'; write it", policy("unready", "Commit", "def stable(self, beams): return ()")),
+    ("'old:Mine': the label of Mine is no text", policy("old", "All", "label = property(lambda self: 'mine')")),
     ("option 'layers'", conf(BOTH + "stop: {type: align_att, layers: [1, two]}")),
     ("option 'predictor': ... string ... 3", conf(COMMIT + "read: {type: boundary, threshold: 0.5, predictor: 3}")),
     (

@@ -11,6 +11,14 @@ from cases import Case, Change, Check, own, removed, replaced, table, written
 
 AUDIO = "simulst translate data/u0.wav --decoding la2.yaml"
 LANGUAGES = "--source-lang es --target-lang en"
+
+
+def own_model(name: str, arguments: str, init: str) -> Change:
+    """A model of one's own that is none."""
+    lines = ["sample_rate = 16000", f"def __init__({arguments}): {init}", "def session(self, opening): return 3"]
+    return written(f"{name}.py", "\n    ".join(["class Model:", *lines]) + "\n")
+
+
 FAKE = table(
     f"{AUDIO} {LANGUAGES}",
     ("--model la2.yaml", "la2.yaml: a file, not a model folder"),
@@ -20,26 +28,11 @@ FAKE = table(
     ("--model fake:FakeModel --model-option token_ms=x", "fake:FakeModel: the model cannot be made with these options"),
     (
         "--model own3:Model",
-        "own3:Model: the model cannot be made ... no weights here",
-        written(
-            "own3.py",
-            "class Model:\n    def __init__(self): raise OSError('no weights here')\n"
-            "    def session(self, opening): return 3\n",
-        ),
+        "the model cannot be made ... no weights",
+        own_model("own3", "self", "raise OSError('no weights')"),
     ),
-    (
-        "--model own4:Model",
-        "int is not a session; derive the class from",
-        written("own4.py", "class Model:\n    sample_rate = 16000\n    def session(self, opening): return 3\n"),
-    ),
-    (
-        "--model own6:Model",
-        "own6:Model: the model needs the option 'path'; give --model-option path=VALUE",
-        written(
-            "own6.py",
-            "class Model:\n    def __init__(self, path, n=2): pass\n    def session(self, opening): return 3\n",
-        ),
-    ),
+    ("--model own4:Model", "int is not a session; derive the class from", own_model("own4", "self", "pass")),
+    ("--model own6:Model", "give --model-option path=VALUE", own_model("own6", "self, path, n=2", "pass")),
 )
 ARGUMENTS = [
     *table(

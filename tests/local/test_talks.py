@@ -130,19 +130,14 @@ def test_whole_recordings(tmp_path: Path) -> None:
     assert read_table(out / "text.en") == {"x": "ens-1 ens-2", "y": "ens-3"}
 
 
-def test_recordings_of_the_same_name_are_refused(prompts: Path, tmp_path: Path) -> None:
-    (prompts / "more").mkdir()
-    (prompts / "a.wav").rename(prompts / "more/b.wav")
-    (prompts / "wav.scp").write_text((prompts / "wav.scp").read_text().replace("a a.wav", "a more/b.wav"))
-    with pytest.raises(SimulstError, match="several recordings are called b; rename"):
-        whole_recordings(prompts, tmp_path / "talks", "es", "en")
-
-
-@pytest.mark.parametrize("name", ["my talk", "a, b", "a:b"])
+@pytest.mark.parametrize("name", ["more/b", "my talk", "a, b", "a:b"])
 def test_names_that_the_tables_could_not_hold_are_refused(prompts: Path, tmp_path: Path, name: str) -> None:
+    """Neither can two recordings be called b."""
+    (prompts / "more").mkdir()
     (prompts / "a.wav").rename(prompts / f"{name}.wav")
     (prompts / "wav.scp").write_text((prompts / "wav.scp").read_text().replace("a a.wav", f"a {name}.wav"))
-    with pytest.raises(SimulstError, match=rf"{name}\.wav: the name may have letters, digits .* rename the file"):
+    said = rf"{name}\.wav: the name may have letters, digits .* rename the file"
+    with pytest.raises(SimulstError, match="several recordings are called b; rename" if "/" in name else said):
         whole_recordings(prompts, tmp_path / "talks", "es", "en")
 
 

@@ -135,7 +135,8 @@ def test_the_report_names_the_logs_of_dropped_segments(tmp_path: Path) -> None:
 
 
 def test_only_splits_for_training_are_changed(tmp_path: Path) -> None:
-    talk = Talk(tmp_path, [replace(ONE, target="„Eins“ (Applaus)")])
+    song = replace(ONE, name="s_a_2", line=2, start=2.0, end=3.0, source="♪ La la ♪", target="„Es“ ist eins.")
+    talk = Talk(tmp_path, [replace(ONE, target="„Eins“ (Applaus)"), song])
     for split, choice, target in (
         ("train", Choice(), '"Eins"'),
         ("train", Choice(punctuation="keep"), "„Eins“"),
@@ -143,5 +144,8 @@ def test_only_splits_for_training_are_changed(tmp_path: Path) -> None:
         ("dev", Choice(), "„Eins“ (Applaus)"),
         ("dev", Choice(training=("train", "dev")), '"Eins"'),
     ):
-        talk.prepare(split, choice)
-        assert read_table(tmp_path / "en-de" / split / "text.tc.de") == {"s_a_1": target}
+        counts, changed = talk.prepare(split, choice), "(Applaus)" not in target
+        texts = {"s_a_1": target} | ({} if changed else {"s_a_2": "„Es“ ist eins."})
+        assert read_table(tmp_path / "en-de" / split / "text.tc.de") == texts and counts["non-speech"] == changed
+        log = (tmp_path / "en-de" / split / "dropped.log").read_text()
+        assert ("line 2: non-speech: ♪ La la ♪ | „Es“ ist eins.\n" in log) == changed

@@ -127,25 +127,6 @@ def test_forms_of_speakers(corpus: Corpus, speaker: str, name: str | None) -> No
     assert (name or "ted_00002") in read_table(corpus.out / "en-de" / "dev" / "spk2utt")
 
 
-def test_references_of_tests_are_left_alone_and_training_is_normalised(tmp_path: Path) -> None:
-    english = ["(Applause) Good  morning!", "♪ La la ♪", "“Thank you…”"]
-    german = ["(Beifall) Guten\u00a0Morgen!", "„Es“ ist eins.", "(Applaus) „Danke…“"]
-    for split in ("dev", "train"):
-        corpus = Corpus(tmp_path / split, split)
-        corpus.write(LINES, english, german)
-        counts = corpus.prepare("stop")
-        texts = list(read_table(corpus.out / "en-de" / split / "text.tc.de").values())
-        spoken = list(read_table(corpus.out / "en-de" / split / "text.lc.rm.en").values())
-        if split == "dev":
-            assert texts == german and counts["non-speech"] == 0
-            assert spoken == ["applause good morning", "la la", "thank you"]
-        else:
-            assert texts == ["Guten Morgen!", '"Danke..."'] and counts["non-speech"] == 1
-            assert spoken == ["good morning", "thank you"]
-            log = (corpus.out / "en-de" / "train" / "dropped.log").read_text()
-            assert log.endswith("train.yaml, line 2: non-speech: ♪ La la ♪ | „Es“ ist eins.\n")
-
-
 def test_block_style_yaml_and_names_without_suffix_or_speaker(corpus: Corpus) -> None:
     blocks = ["- duration: 1.0\n  offset: 0.5\n  wav: ted_1", "- duration: x\n  offset: 0.5\n  wav: ted_1"]
     corpus.write(blocks, ENGLISH[:2], GERMAN[:2])
