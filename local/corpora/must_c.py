@@ -20,8 +20,8 @@ from tqdm import tqdm
 from corpora.corpus import Choice, Log, Segment, Split, prepare, span
 from corpora.text import has_words, one_line
 from simulst.errors import SimulstError
-from simulst.files.segments import read_segments
 from simulst.files.text import lines_of, read_bytes
+from simulst.measure.segmentation import read_segments
 
 SPLITS = ("train", "dev", "tst-COMMON", "tst-HE")
 

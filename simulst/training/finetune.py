@@ -41,9 +41,17 @@ from simulst.training.average import average_checkpoints
 from simulst.training.configuration import FineTuning, read_options
 from simulst.training.ctc import Pieces, add_ctc, read_transcripts
 from simulst.training.freezing import change_settings, freeze, read_short_windows
-from simulst.training.growing_chat import chats_of, is_language_model
 from simulst.training.new_model import make_model
-from simulst.training.speech_text import Batches, Collator, Part, examples_of, read_audio_in_place, read_parts
+from simulst.training.speech_text import (
+    Batches,
+    Collator,
+    Part,
+    chats_of,
+    examples_of,
+    is_language_model,
+    read_audio_in_place,
+    read_parts,
+)
 from simulst.training.waiting import Learner, add_tokens
 
 RECORD, BEGIN, MODEL, AVERAGE = "simulst.json", "begin", "model", "average.pth"

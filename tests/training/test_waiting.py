@@ -34,8 +34,7 @@ from simulst.search import JointBeamSearch
 from simulst.stream import Stream
 from simulst.streams import open_stream
 from simulst.training.finetune import finetune
-from simulst.training.growing_chat import chats_of
-from simulst.training.speech_text import IGNORED, Collator, Part, examples_of, read_audio_in_place, read_parts
+from simulst.training.speech_text import IGNORED, Collator, Part, chats_of, examples_of, read_audio_in_place, read_parts
 from simulst.training.trainer import token_loss
 from simulst.training.waiting import add_tokens, tokens_of
 

@@ -4,7 +4,7 @@ import pytest
 import yaml
 
 from simulst.errors import SimulstError
-from simulst.files.segments import BATCH, read_segments
+from simulst.measure.segmentation import BATCH, read_segments
 
 
 @pytest.mark.parametrize("n", [1, BATCH, BATCH + 1, 2 * BATCH + 7])
