@@ -26,12 +26,13 @@ MADE_OF, LOCK = "made_of.json", ".lock"
 
 
 @contextmanager
-def replacing(path: Path) -> Iterator[Path]:
+def replacing(path: Path, alone: bool = False) -> Iterator[Path]:
     """Yield the path of a file to write, which replaces `path` as a whole: no reader and no kill sees half of it.
 
+    alone: no other process writes it meanwhile, so what a kill has left is written over. It may be large.
     Raises SimulstError: the file can't be written.
     """
-    part = path.with_name(f"{path.name}.{os.getpid()}.part")
+    part = path.with_name(f"{path.name}.part" if alone else f"{path.name}.{os.getpid()}.part")
     try:
         yield part
         part.replace(path)
@@ -71,7 +72,7 @@ def save_atomically(path: Path, content: Any) -> None:
     """The same by torch.save. Raises SimulstError: the file can't be written."""
     import torch  # here, as it takes a second
 
-    with replacing(path) as part:
+    with replacing(path, alone=True) as part:
         torch.save(content, part)
 
 

@@ -118,7 +118,7 @@ def choose(
             model = load_model(experiment, checkpoint=name)
             (scores[count],) = dev_bleu(model, devs, source, limit, [JointBeamSearch(beam=3, length_bonus=0.0)])
         best = max(scores, key=lambda count: (scores[count], -count))
-        with replacing(experiment / CHOSEN) as part:
+        with replacing(experiment / CHOSEN, alone=True) as part:
             shutil.copy(experiment / f"ave_{best}best.pth", part)
         search, bleu = choose_search(load_model(experiment, checkpoint=CHOSEN), devs, source, limit, ctc_weight)
         weights = {"ctc_weight": search.ctc_weight, "length_bonus": search.length_bonus}

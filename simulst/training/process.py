@@ -52,7 +52,7 @@ def save(thing: object, file: Any, *args: Any, **options: Any) -> None:
     file = Path(file)
     if file.name == CHECKPOINT and isinstance(thing, dict) and {"model", "reporter"} <= thing.keys():
         save(thing["model"], file.with_name(f"{thing['reporter']['epoch']}epoch.pth"), *args, **options)
-    with replacing(file) as part:
+    with replacing(file, alone=True) as part:
         _write(thing, part, *args, **options)
 
 

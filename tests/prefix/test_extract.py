@@ -1,10 +1,7 @@
 """Extraction over processes and interruptions, and the data directories that come of it."""
 
 import json
-import os
 import shutil
-import signal
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -13,11 +10,9 @@ import pytest
 import soundfile
 import tiny_espnet
 import torch
-import waiting
 
 from simulst.data.datadir import read_data_dir, write_data_dir
 from simulst.errors import SimulstError
-from simulst.machine.cluster import Cluster
 from simulst.prefix import extract as module
 from simulst.prefix.extract import Options, extract
 from simulst.prefix.pairs import write_pairs
@@ -115,27 +110,6 @@ def test_an_empty_model_and_utterances_shorter_than_tau(
     monkeypatch.setattr(module.Translator, "__call__", lambda _, questions: [q.forced for q in questions])
     with pytest.raises(SimulstError, match="translates every utterance"):
         extract(task(corpus), corpus / "train", tmp_path / "empty", Options(100, 1))
-
-
-def test_a_killed_worker_of_a_scheduler_changes_nothing(
-    corpus: Path,
-    tmp_path: Path,
-    processes: tuple[str, Any],
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    address, workers = processes
-    monkeypatch.setattr(module, "SHARD_UTTERANCES", 1)
-    (number, _), (_, other) = workers
-    os.kill(number, signal.SIGSTOP)  # it gets a shard, and does nothing
-    with ThreadPoolExecutor(1) as pool:
-        spread = Cluster(scheduler=address)
-        found = pool.submit(extract, task(corpus), corpus / "train", tmp_path / "out", Options(48, 2), spread)
-        waiting.until(lambda: list(tmp_path.glob("out/shards/*.jsonl")), tmp_path)
-        os.kill(number, signal.SIGKILL)
-        found.result()
-    assert other.poll() is None
-    extract(task(corpus), corpus / "train", tmp_path / "alone", Options(48, 2))
-    assert (tmp_path / "out" / "prefixes.jsonl").read_text() == (tmp_path / "alone" / "prefixes.jsonl").read_text()
 
 
 def test_faulty_audio_keeps_the_rest(corpus: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

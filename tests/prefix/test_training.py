@@ -245,9 +245,3 @@ def test_a_loss_that_is_no_number(data: Data, tmp_path: Path, monkeypatch: pytes
 def test_bad_options(name: str, value: float) -> None:
     with pytest.raises(SimulstError, match=f"option '{name}': Input should be .*; found {value}"):
         Options(**{name: value})
-
-
-def test_the_papers_options() -> None:
-    options = Options()
-    assert (options.learning_rate, options.warmup, options.patience) == (1e-4, 4000, 8)
-    assert (options.sizes.mels, options.sizes.embedding, options.sizes.hidden) == (80, 256, 512)

@@ -157,20 +157,6 @@ def test_other_sample_rates(rate: int, tmp_path: Path) -> None:
     assert instance.delays == pytest.approx([word.delay_ms for word in alone.emissions], abs=1)
 
 
-def test_streams_of_one_connection() -> None:
-    async def work() -> list[str]:
-        texts = []
-        async with connect(server.uri) as connection:
-            for seconds in (2.4, 0, 3.3):
-                await connection.send(noise(seconds))
-                await connection.send(json.dumps({"end_of_stream": True}))
-                texts.append("".join(answer.get("new", "") for answer in await answers(connection)))
-        return texts
-
-    with serving() as server:
-        assert run(work) == [translated(noise(seconds)).committed_text for seconds in (2.4, 0, 3.3)]
-
-
 # ---- ours ----
 
 

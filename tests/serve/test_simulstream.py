@@ -30,7 +30,6 @@ from fake import FakeModel, FakeSession, Loudness
 import simulst
 from simulst.audio.read import digest_of_beginning, load_audio
 from simulst.background import Background
-from simulst.commands.main import main
 from simulst.config import LIVE, load_decoding, parse_decoding
 from simulst.data.datadir import Utterance
 from simulst.errors import SimulstError
@@ -173,34 +172,6 @@ def test_characters(tmp_path: Path) -> None:
         pairs = zip(found.ideal_delays, found.final_text, strict=True)
         kept = [seconds for seconds, character in pairs if character != " "]
         assert [1000 * seconds for seconds in kept] == pytest.approx(instance.delays)
-
-
-def test_the_same_words_at_the_same_delays_in_all_programs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """SimulEval's agent, our processor, and `simulst evaluate`."""
-    simuleval = pytest.importorskip("simuleval.cli")
-    from simuleval.utils import EVALUATION_SYSTEM_LIST
-
-    names = write_wavs(tmp_path, SIZES).read_text().split()
-    decoding = write_yaml(tmp_path / "la2.yaml", LA2)
-    data = tmp_path / "data"
-    data.mkdir()
-    (data / "wav.scp").write_text("".join(f"{Path(n).stem} {tmp_path / n}\n" for n in names))
-    (data / "text.en").write_text("".join(f"{Path(n).stem} the cat\n" for n in names))
-    options = ["--model", "fake:FakeModel", "--source-lang", "es", "--target-lang", "en", "--decoding", str(decoding)]
-    main(["evaluate", "--data", str(data), "--out", str(tmp_path / "run"), *options], standalone_mode=False)
-    (tmp_path / "source.txt").write_text("".join(f"{tmp_path / name}\n" for name in names))
-    (tmp_path / "target.txt").write_text("the cat\n" * len(names))
-    files = ["--source", str(tmp_path / "source.txt"), "--target", str(tmp_path / "target.txt")]
-    agent = ["--agent-class", "simulst.serve.simuleval.StreamAgent", "--source-segment-size", "100", "--no-scoring"]
-    command = ["simuleval", "--no-progress-bar", *agent, *files, *options, "--output", str(tmp_path / "simuleval")]
-    monkeypatch.setattr(sys, "argv", command)
-    EVALUATION_SYSTEM_LIST.clear()
-    simuleval.main()
-    mine = read_log(tmp_path / "run")
-    same(mine, ours(tmp_path))
-    for theirs, one in zip(read_log(tmp_path / "simuleval"), mine, strict=True):
-        assert (theirs.prediction, theirs.delays) == (one.prediction, one.delays)
-    same(read_log(infer(tmp_path, FAKE)), mine)
 
 
 def test_clients_share_a_model_and_not_their_languages(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
