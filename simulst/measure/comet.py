@@ -7,6 +7,7 @@ unbabel-comet wants older versions of numpy and transformers than simulst. `tool
 from __future__ import annotations
 
 import json
+import math
 import os
 import re
 import shutil
@@ -23,6 +24,7 @@ from pydantic import Field
 import simulst
 from simulst.errors import SimulstError
 from simulst.files.folder import digest_of_file, write_atomically
+from simulst.files.text import read_json
 from simulst.log import LOG
 from simulst.measure.metric import Texts
 from simulst.options import read_json_fields
@@ -53,20 +55,6 @@ class _Kept:
     log: str
     models: dict[str, list[Score]]
     segments: list[tuple[str, str, str | None]]
-
-
-@dataclass(frozen=True)
-class _Judgement:
-    """What comet-score writes of one segment, as far as it is used."""
-
-    COMET: Score
-
-
-@dataclass(frozen=True)
-class _Written:
-    """What comet-score writes. t: of the file of translations, which we call so."""
-
-    t: list[_Judgement]
 
 
 Known = dict[str, dict[Segment, float]]
@@ -230,11 +218,13 @@ def _ask(model: str, segments: Sequence[Segment]) -> list[float]:
             lines = said.decode(errors="replace").strip().splitlines() or [f"status {process.returncode}"]
             raise SimulstError(f"{model}: COMET cannot use this model ({lines[-1].strip().rstrip('.')}).")
         try:
-            rows = read_json_fields(_Written, folder / "scores", "").t
-        except SimulstError as error:
+            found = [float(row["COMET"]) for row in read_json(folder / "scores", "")["t"]]  # t: as the file is called
+            if not all(map(math.isfinite, found)):
+                raise ValueError("no number")
+        except (SimulstError, LookupError, TypeError, ValueError) as error:
             raise SimulstError(
                 f"{model}: {program} wrote no scores that can be read; is it unbabel-comet's?"
             ) from error
-    if len(rows) != len(segments):
-        raise SimulstError(f"{model}: {program} wrote {len(rows)} scores of {len(segments)} segments; try it again.")
-    return [row.COMET for row in rows]
+    if len(found) != len(segments):
+        raise SimulstError(f"{model}: {program} wrote {len(found)} scores of {len(segments)} segments; try it again.")
+    return found

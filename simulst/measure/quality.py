@@ -251,18 +251,14 @@ def corpus_score(
         return Quality(float(score), str(metric.get_signature()), float(low), float(high))
     # This uses PairedTest with one system, because corpus_score(n_bootstrap=...) of sacreBLEU 2.6 keeps the interval
     # private, and raises TypeError in chrF if a resample scores 0. The interval is mean ± ci.
-    signatures, results = _run(PairedTest([("", predictions)], {"": metric}, [references], "bs", n_samples=bootstrap))
+    test: Any = PairedTest([("", predictions)], {"": metric}, [references], "bs", n_samples=bootstrap)
+    signatures, results = test()
     [(name, signature)] = signatures.items()
     [result] = results[name]
     low, high = float(result.mean - result.ci), float(result.mean + result.ci)
     if not isinstance(metric, TER):  # which may be above 100
         high = min(100.0, high)
     return Quality(float(result.score), str(signature), max(0.0, low), high)
-
-
-def _run(test: PairedTest) -> tuple[dict[str, Any], dict[str, list[Any]]]:
-    # sacreBLEU's type hints say that any field could be missing, which is not so.
-    return test()
 
 
 def _check_lengths(predictions: Sequence[str], references: Sequence[str]) -> None:

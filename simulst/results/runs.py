@@ -43,11 +43,6 @@ class Row:
         """Whether it waits for the whole sentence."""
         return self.read == "offline"
 
-    @property
-    def place(self) -> str:
-        """What messages call it."""
-        return self.name
-
 
 @dataclass(frozen=True)
 class ScoredRun(Row):
@@ -55,11 +50,6 @@ class ScoredRun(Row):
 
     folder: Path
     config: RunConfig
-
-    @property
-    def place(self) -> str:
-        """What messages call it."""
-        return str(self.folder)
 
 
 def find_runs(paths: Iterable[str | Path]) -> list[Path]:

@@ -248,11 +248,8 @@ def _run(
 ) -> None:
     weights = digest_of_weights(task.model, dict(task.options))
     states = [RunFolder.read(folder, decoding, task, weights, utterances, force) for folder, decoding in runs]
-    lacking_of: dict[int, list[RunFolder]] = {}
-    for index in range(len(utterances)):
-        lacking = [state for state in states if index not in state.done]
-        if lacking:
-            lacking_of[index] = lacking
+    lacking_of = {index: [state for state in states if index not in state.done] for index in range(len(utterances))}
+    lacking_of = {index: lacking for index, lacking in lacking_of.items() if lacking}
     failures: list[str] = []
     # Absolute paths: a cluster's workers may run in another folder.
     jobs = [
@@ -261,8 +258,8 @@ def _run(
     ]
     _warn_of_missing([utterance.wav for _, utterance, _ in jobs])
     done = len(utterances) - len(jobs)
-    for state in {id(s): s for lacking in lacking_of.values() for s in lacking}.values():
-        if is_read_only(state.path):
+    for state in states:
+        if len(state.done) < len(utterances) and is_read_only(state.path):
             raise SimulstError(
                 f"{state.path}: nothing can be written there, and {len(utterances) - len(state.done)} utterances are "
                 "missing; copy it, and give --out the copy."

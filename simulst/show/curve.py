@@ -84,7 +84,9 @@ def draw_rows(runs: Sequence[Row], out: Path, latencies: Sequence[str], title: s
         if run.offline:
             continue
         if any(run.scores.get(key) is None for key in (quality, *latencies)):
-            logger.warning("%s: has no %s or no lag; left out of the picture.", run.place, quality)
+            logger.warning(
+                "%s: has no %s or no lag; left out of the picture.", getattr(run, "folder", run.name), quality
+            )
             continue
         lines.setdefault(run.curve, []).append(run)
     if not lines and not offline:

@@ -19,7 +19,7 @@ import os
 import shutil
 import socket
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -60,21 +60,8 @@ TRAINED = (MODEL, AVERAGE, "epochs.json", "*epoch.pth", "checkpoint-*")  # what 
 OWN = {"config.json", "generation_config.json", "model.safetensors.index.json"}  # what the library writes itself
 
 
-@dataclass(frozen=True)
-class Work:
-    """What each of the processes needs that train a model together.
-
-    config: a `FineTuning` in YAML.
-    model: folder or hub name of the model to begin with.
-    train, valid: data directories with their languages.
-    out: folder of the training.
-    """
-
-    config: Path
-    model: Path
-    train: tuple[Part, ...]
-    valid: tuple[Part, ...]
-    out: Path
+Work = tuple[Path, Path, Sequence[Part], Sequence[Part], Path]
+"""What each of several processes needs: configuration, model to begin with, data, development data, folder."""
 
 
 def finetune(
@@ -141,7 +128,7 @@ def finetune(
             from simulst.training.trainer import dev_loss, read_losses, train_epochs
 
             if processes > 1:
-                _train_together(Work(config, model, tuple(train), tuple(valid), out), processes)
+                _train_together((config, model, train, valid, out), processes)
                 losses = read_losses(out)
                 architecture.model.to("cuda" if torch.cuda.is_available() else "cpu")
             else:
@@ -166,7 +153,7 @@ def _train_together(work: Work, processes: int) -> None:
     try:
         torch.multiprocessing.spawn(_one_of_several, (work, processes, port, failed), processes)
     except (ProcessRaisedException, ProcessExitedException) as error:
-        said = f"{work.out}: a process of the training ended ({str(error).strip().splitlines()[-1]})."
+        said = f"{work[-1]}: a process of the training ended ({str(error).strip().splitlines()[-1]})."
         raise SimulstError(said if failed.empty() else failed.get()) from error
 
 
@@ -178,14 +165,15 @@ def _one_of_several(number: int, work: Work, processes: int, port: int, failed: 
     try:
         # The main process has printed what it read.
         with quiet(), open(os.devnull, "w") as nowhere, contextlib.redirect_stdout(nowhere):
-            options, _ = read_options(work.config)
-            heard, held_out = read_parts(work.train), read_parts(work.valid)
-            architecture = _read(work.model, options, work.config, heard)
-            batches = _batches(architecture, work.train, heard, options, options.seed, share=(number, processes))
-            dev = _batches(architecture, work.valid, held_out, options, None)
+            config, model, train, valid, out = work
+            options, _ = read_options(config)
+            heard, held_out = read_parts(train), read_parts(valid)
+            architecture = _read(model, options, config, heard)
+            batches = _batches(architecture, train, heard, options, options.seed, share=(number, processes))
+            dev = _batches(architecture, valid, held_out, options, None)
             from simulst.training.trainer import train_epochs
 
-            train_epochs(architecture.model, batches, dev, options, work.out)
+            train_epochs(architecture.model, batches, dev, options, out)
             torch.distributed.destroy_process_group()
     except SimulstError as error:
         failed.put(str(error))

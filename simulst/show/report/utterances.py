@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from simulst.log import LOG
 from simulst.log.instance import Instance
@@ -71,21 +71,17 @@ def show_utterances(runs: Sequence[ScoredRun], count: int) -> tuple[Utterances |
         return None, "There is no run that wrote before the end of its utterances."
     if not (run.folder / LOG).is_file():
         return None, f"{run.name} has no {LOG}, so none of its utterances is shown."
-    config = run.config
-    unit = str(run.scores.get("unit") or config.task.unit or "word")
+    unit = str(run.scores.get("unit") or run.config.task.unit or "word")
     log = sorted(read_run_log(run.folder, unit), key=lambda instance: instance.index)
-    kinds = _chosen(log, unit, count)
-    if not kinds:
-        return None, "All recordings are longer than two minutes, so none is shown." if count else ""
+    short = [instance for instance in log if instance.source_length <= LONGEST_MS]
     offline = next((other for other in runs if other.offline and (other.folder / LOG).is_file()), None)
     texts = {} if offline is None else {_name(i): i.prediction for i in read_run_log(offline.folder, unit)}
-    quality = dict(zip(map(_name, log), _qualities(log), strict=True))
-    chosen = {name: instance for instance in log if (name := _name(instance)) in kinds}
-    found = [
-        _utterance(instance, unit, kinds[name], quality[name], texts.get(name)) for name, instance in chosen.items()
-    ]
+    qualities = sentence_chrf([i.prediction for i in short], [i.reference or "" for i in short]) if short else []
+    found = [_utterance(i, unit, q, texts.get(_name(i))) for i, q in zip(short, qualities, strict=True)]
+    if not (chosen := _chosen(found, count)):
+        return None, "All recordings are longer than two minutes, so none is shown." if count else ""
     note = "There is no offline run to compare with." if offline is None else ""
-    return Utterances(run.name, note, tuple(found)), ""
+    return Utterances(run.name, note, chosen), ""
 
 
 def _run_of(runs: Sequence[ScoredRun]) -> ScoredRun | None:
@@ -101,38 +97,21 @@ def _name(instance: Instance) -> str:
     return instance.name or str(instance.index)
 
 
-def _qualities(log: Sequence[Instance]) -> list[float | None]:
-    found = sentence_chrf([i.prediction for i in log], [i.reference or "" for i in log])
-    return [round(value, 1) if i.reference else None for i, value in zip(log, found, strict=True)]
-
-
-def _lag(instance: Instance, unit: str) -> float | None:
-    found = instance_latency(instance, unit) if instance.source_length else None
-    return None if found is None else found["LAAL"]
-
-
-def _chosen(log: Sequence[Instance], unit: str, count: int) -> dict[str, tuple[str, ...]]:
-    """The names of the utterances to show, with the kinds of each."""
-    short = [instance for instance in log if instance.source_length <= LONGEST_MS]
-    quality = dict(zip(map(_name, short), _qualities(short) if short else [], strict=True))
-    scored = [i for i in short if quality[_name(i)] is not None]
-    lags = {_name(i): lag for i in short if (lag := _lag(i, unit)) is not None}
-    best = sorted(scored, key=lambda i: (-(quality[_name(i)] or 0.0), lags.get(_name(i), 0.0)))
-    late = sorted((i for i in short if _name(i) in lags), key=lambda i: -lags[_name(i)])
+def _chosen(found: Sequence[Utterance], count: int) -> tuple[Utterance, ...]:
+    """The utterances to show, with the kinds of each."""
+    scored = [(one.quality, one) for one in found if one.quality is not None]
+    best = [one for _, one in sorted(scored, key=lambda pair: (-pair[0], pair[1].lag or 0.0))]
+    lags = [(one.lag, one) for one in found if one.lag is not None]
+    late = [one for _, one in sorted(lags, key=lambda pair: -pair[0])]
     kinds = dict[str, tuple[str, ...]]()
-    for kind, instances in zip(WRITTEN, (best[:count], best[::-1][:count], late[:count]), strict=True):
-        for instance in instances:
-            kinds[_name(instance)] = (*kinds.get(_name(instance), ()), kind)
-    return kinds
+    for kind, some in zip(WRITTEN, (best[:count], best[::-1][:count], late[:count]), strict=True):
+        for one in some:
+            kinds[one.name] = (*kinds.get(one.name, ()), kind)
+    return tuple(replace(one, kinds=kinds[one.name]) for one in found if one.name in kinds)
 
 
-def _utterance(
-    instance: Instance,
-    unit: str,
-    kinds: tuple[str, ...],
-    quality: float | None,
-    offline: str | None,
-) -> Utterance:
+def _utterance(instance: Instance, unit: str, quality: float, offline: str | None) -> Utterance:
+    """An utterance, which is not chosen yet."""
     pieces = split(instance.prediction, unit)
     if len(pieces) != len(instance.delays):  # of a program that counts words in another way
         pieces = [f" {piece}" if unit == "word" else piece for piece in instance.units(unit)]
@@ -141,15 +120,16 @@ def _utterance(
         Word(text, round(delay, 1), None if computed is None else round(computed, 1))
         for text, delay, computed in zip(pieces, instance.delays, elapsed, strict=False)
     ]
-    lag = _lag(instance, unit)
+    lags = (instance_latency(instance, unit) if instance.source_length else None) or {}
+    lag = lags.get("LAAL")
     return Utterance(
         _name(instance),
-        kinds,
+        (),
         round(instance.source_length / 1000, 3),
         instance.reference,
         instance.prediction,
         offline,
-        quality,
+        round(quality, 1) if instance.reference else None,
         None if lag is None else round(lag),
         tuple(words),
         tuple(round(ms, 1) for ms in instance.reads),
