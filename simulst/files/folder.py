@@ -51,10 +51,12 @@ def write_atomically(path: Path, text: str) -> None:
 def empty(folder: Path) -> None:
     """Remove all that is in a folder except its lock."""
     for path in folder.iterdir():
-        if path.is_dir() and not path.is_symlink():
-            shutil.rmtree(path)
-        elif path.name != LOCK:
-            path.unlink()
+        if path.name != LOCK:
+            _remove(path)
+
+
+def _remove(path: Path) -> None:
+    shutil.rmtree(path) if path.is_dir() and not path.is_symlink() else path.unlink()
 
 
 def is_read_only(folder: Path) -> bool:
@@ -203,7 +205,7 @@ def begun(
         # If this is interrupted, the record fits no work, so that nothing goes on with what is left.
         write_atomically(record, "{}")
         for path in [path for pattern in (*made, record.name) for path in record.parent.glob(pattern)]:
-            shutil.rmtree(path) if path.is_dir() and not path.is_symlink() else path.unlink()
+            _remove(path)
     found = read_record(record, wanted, defaults)
     others = sorted(path.name for pattern in made for path in record.parent.glob(pattern))
     if found is None and others:

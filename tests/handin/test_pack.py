@@ -306,15 +306,6 @@ def test_refused(tmp_path: Path, decoded: list[str]) -> None:
     assert "which does not prove the regime of 0 to 10 ms; choose another" in refused(tmp_path, other)
 
 
-def test_a_full_disk(tmp_path: Path, small_disk: Path, decoded: list[str]) -> None:
-    small.write_recordings(tmp_path)
-    choice = small.chosen(tmp_path, "fake", small.FAKE, "0-90000")
-    (small_disk / "full").write_bytes(b"0" * 900_000)
-    status, _, error = simulst("pack", choice, "--out", small_disk / "packed", "--contact", "a@b.c")
-    assert status == 1 and "cannot be written" in sentence(error)
-    assert not (small_disk / "packed").exists() and not (small_disk / "packed.part").exists()
-
-
 def test_a_linked_file_is_a_large_one(tmp_path: Path) -> None:
     """An editor writes into small ones in place."""
     for name, size in (("large", 1 << 20), ("small", 10)):

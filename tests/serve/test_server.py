@@ -256,21 +256,6 @@ def test_nobody_takes_over_a_link() -> None:
         run(work)
 
 
-def test_who_drops_a_stream_begins_anew() -> None:
-    async def work() -> str:
-        async with connect(server.uri) as connection:
-            await connection.send(noise(3.1))
-            for _ in range(4):
-                await connection.recv()
-            await connection.send(json.dumps({"clear": True}))
-            await connection.send(noise(2.2))
-            await connection.send(json.dumps({"end_of_stream": True}))
-            return "".join(answer.get("new", "") for answer in await answers(connection))
-
-    with serving() as server:
-        assert run(work) == translated(noise(2.2)).committed_text
-
-
 @pytest.mark.parametrize("known", [True, False])
 def test_subtitles(known: bool) -> None:
     """They are those of `simulst translate`: of the times at which words were spoken, or else written."""
@@ -514,31 +499,6 @@ def test_a_client_that_goes_within_a_word(tmp_path: Path) -> None:
             return await served(server.uri)
 
         assert run(work) == translated(noise(2.2)).committed_text
-
-
-def test_a_hundred_connections() -> None:
-    """Those without a place are told so; a speaker among them is served."""
-
-    async def one(uri: str) -> str:
-        async with connect(uri) as connection:
-            try:
-                await connection.recv()
-            except ConnectionClosed as error:
-                return str(error)
-        return ""
-
-    async def work() -> tuple[str, list[str]]:
-        async with connect(server.uri) as speaker:
-            await asyncio.to_thread(eventually, lambda: server.site.connections.taken["clients"])
-            others = await asyncio.gather(*(one(server.uri) for _ in range(100)))
-            await speaker.send(noise(2.2))
-            await speaker.send(json.dumps({"end_of_stream": True}))
-            return "".join(answer.get("new", "") for answer in await answers(speaker)), others
-
-    with serving(limits=Limits(clients=1)) as server:
-        text, others = run(work)
-    assert text == translated(noise(2.2)).committed_text
-    assert len(others) == 100 and all("1013" in told and "all 1 places are taken" in told for told in others)
 
 
 def test_connections_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:

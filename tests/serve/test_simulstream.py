@@ -49,7 +49,7 @@ from simulstream.config import yaml_config
 from simulstream.metrics.readers import LogReader
 from simulstream.server.message_processor import MessageProcessor
 from simulstream.server.speech_processors import build_speech_processor
-from waiting import HANGS, eventually
+from waiting import HANGS
 
 from simulst.serve import simulstream as module
 from simulst.serve.simulstream import StreamProcessor, read_options
@@ -563,21 +563,6 @@ def test_an_error_at_the_end_has_the_words(monkeypatch: pytest.MonkeyPatch) -> N
         processor.end_of_stream()
     processor.clear()
     assert words == processor.process_chunk(np.full(48000, 0.1, dtype=np.float32)).new_string
-
-
-def test_a_silent_session_over_http_leaves_its_place(tmp_path: Path) -> None:
-    with http(tmp_path, FAKE, pool=1, ttl=0.05) as proxy:
-        said: list[str] = []
-
-        def served(session: str) -> bool:
-            with contextlib.suppress(OSError):  # no place is free, or it has expired while it was worked on
-                said.append(post(proxy, session)["new_string"])
-            return bool(said)
-
-        eventually(lambda: served("a"))
-        first = said.pop()
-        eventually(lambda: served("b"))
-        assert said == [first] != [""]
 
 
 @contextlib.contextmanager
