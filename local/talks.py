@@ -24,7 +24,7 @@ from gaps import KINDS, gap
 from simulst.audio.name import recording_name
 from simulst.audio.read import load_audio, seconds_of
 from simulst.audio.units import SAMPLE_RATE
-from simulst.commands.common import PATH, force_option, run_command, source_lang_option, target_lang_option
+from simulst.commands.common import PATH, force_option, language_options, run_command
 from simulst.data.datadir import Utterance, check_has, read_data_dir, text_file, write_data_dir
 from simulst.errors import SimulstError
 from simulst.files.folder import digest, written_whole
@@ -171,8 +171,7 @@ def _write(part: Path, spoken: Sequence[_Spoken], source: str, target: str, wavs
 @click.command()
 @click.option("--data", required=True, type=PATH, help="Data directory.")
 @click.option("--out", required=True, type=PATH, help="Folder for the talks.")
-@source_lang_option
-@target_lang_option
+@language_options
 @click.option(
     "--join",
     "pauses",

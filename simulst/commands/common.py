@@ -90,8 +90,10 @@ def together(*options: Callable[[F], F]) -> Callable[[F], F]:
     return add
 
 
-source_lang_option = click.option("--source-lang", required=True, help="Source language (speech), such as es.")
 target_lang_option = click.option("--target-lang", required=True, help="Target language (text), such as en.")
+language_options = together(
+    click.option("--source-lang", required=True, help="Source language (speech), such as es."), target_lang_option
+)
 model_option = click.option(
     "--model-option",
     "model_options",
@@ -106,22 +108,22 @@ text_option = click.option(
     "--text",
     help="File of the references: text.TEXT or text.tc.TEXT in the data directory [default: the target language].",
 )
-segmentation_option = click.option(
-    "--segmentation", type=PATH, help="For whole recordings: times of their sentences (YAML)."
+sentence_options = together(
+    click.option("--segmentation", type=PATH, help="For whole recordings: times of their sentences (YAML)."),
+    click.option("--references", type=PATH, help="References, a line for each sentence of --segmentation."),
 )
-references_option = click.option(
-    "--references", type=PATH, help="References, a line for each sentence of --segmentation."
-)
-comet_option = click.option(
-    "--comet",
-    multiple=True,
-    metavar="MODEL",
-    help="A COMET model, such as Unbabel/XCOMET-XL, or its checkpoint (repeatable); it needs --sources.",
-)
-sources_option = click.option(
-    "--sources",
-    type=PATH,
-    help="Transcript, for COMET and metrics of your own: a line for each sentence, or a data directory's text.LANG.",
+comet_options = together(
+    click.option(
+        "--comet",
+        multiple=True,
+        metavar="MODEL",
+        help="A COMET model, such as Unbabel/XCOMET-XL, or its checkpoint (repeatable); it needs --sources.",
+    ),
+    click.option(
+        "--sources",
+        type=PATH,
+        help="Transcript, for COMET and metrics of your own: a line a sentence, or a data directory's text.LANG.",
+    ),
 )
 metric_option = click.option(
     "--metric", "metrics", multiple=True, metavar="MODULE:NAME", help="A metric of your own (repeatable)."

@@ -13,9 +13,8 @@ from simulst.commands.common import (
     context_options,
     force_option,
     jobs_option,
+    language_options,
     model_folder_option,
-    source_lang_option,
-    target_lang_option,
     task_of,
     text_option,
     together,
@@ -28,8 +27,7 @@ if TYPE_CHECKING:
 run_options = together(
     click.option("--data", required=True, type=click.Path(), help="Data directory (wav.scp, text.LANG, ...)."),
     model_folder_option,
-    source_lang_option,
-    target_lang_option,
+    language_options,
     click.option("--out", required=True, type=click.Path(path_type=Path), help="Folder for the results."),
     text_option,
     context_options,
@@ -130,8 +128,7 @@ def _decode(
 @model_folder_option
 @click.option("--decoding", required=True, type=click.Path(), help="Decoding configuration, or a sweep (YAML).")
 @values_option
-@source_lang_option
-@target_lang_option
+@language_options
 @context_options
 @jobs_option
 @click.option("--seconds", default=60.0, type=Positive(), help="Audio to try.")

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import click
 
-from simulst.commands.common import PATH, Group, source_lang_option, target_lang_option
+from simulst.commands.common import PATH, Group, language_options
 from simulst.errors import SimulstError
 
 
@@ -17,8 +17,7 @@ def models() -> None:
 
 @models.command("heads")
 @click.option("--model", required=True, type=PATH, help="A cascade's file, for its translator; or a speech model.")
-@source_lang_option
-@target_lang_option
+@language_options
 @click.option("--alignments", type=PATH, help="Pairs with word alignments (.json), or Pharaoh's format.")
 @click.option("--source", type=PATH, help="The source, a line for each pair; without --alignments, NLTK aligns.")
 @click.option("--target", type=PATH, help="The same of the translations.")

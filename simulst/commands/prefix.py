@@ -15,8 +15,8 @@ from simulst.commands.common import (
     Positive,
     cluster_options,
     force_option,
+    language_options,
     model_option,
-    source_lang_option,
     target_lang_option,
     task_of,
 )
@@ -33,8 +33,7 @@ def prefix() -> None:
 @click.option("--data", required=True, type=PATH, help="Data directory.")
 @click.option("--model", required=True, help="The offline model's experiment folder.")
 @model_option
-@source_lang_option
-@target_lang_option
+@language_options
 @click.option("--out", required=True, type=PATH, help="Folder for the pairs.")
 @click.option("--tau", default=100, type=click.IntRange(1), help="Frames of 10 ms by which prefixes grow.")
 @click.option("--beam", default=10, type=click.IntRange(1), help="Beam size; the decoder searches without CTC.")

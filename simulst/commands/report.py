@@ -13,10 +13,8 @@ from simulst.commands.common import (
     Positive,
     Words,
     asked_by,
-    comet_option,
-    references_option,
-    segmentation_option,
-    sources_option,
+    comet_options,
+    sentence_options,
 )
 
 
@@ -105,10 +103,8 @@ class _Choose(click.Command):
 @click.option("--quality", default="BLEU", help="What decides: BLEU, chrF, COMET, or your own.")
 @click.option("--regimes", type=Words(), default="0-2000 2000-4000", help="Lowest and highest lags, ms.")
 @click.option("--most-rtf", type=Positive(), help="Runs with a higher RTF are left out.")
-@segmentation_option
-@references_option
-@comet_option
-@sources_option
+@sentence_options
+@comet_options
 @click.option("--out", type=PATH, help="Folder: gets what is chosen for each regime, as LOW-HIGH.yaml.")
 def choose(
     runs: tuple[Path, ...],

@@ -13,11 +13,9 @@ from simulst.commands.common import (
     PATH,
     Group,
     asked_by,
-    comet_option,
+    comet_options,
     metric_option,
-    references_option,
-    segmentation_option,
-    sources_option,
+    sentence_options,
     target_lang_option,
     unit_option,
 )
@@ -35,11 +33,9 @@ from simulst.commands.common import (
 @unit_option
 @click.option("--bootstrap", default=1000, type=click.IntRange(0), help="Resamples for confidence intervals; 0: none.")
 @click.option("--against", type=PATH, help="Another log: a paired test of the difference.")
-@segmentation_option
-@references_option
+@sentence_options
 @metric_option
-@comet_option
-@sources_option
+@comet_options
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 def score(
     log: Path,
@@ -89,8 +85,7 @@ def runs() -> None:
 @runs.command("score")
 @click.argument("folders", nargs=-1, required=True, type=PATH)
 @target_lang_option
-@segmentation_option
-@references_option
+@sentence_options
 @metric_option
 @click.option("--sources", type=PATH, help="Transcript, for metrics that want it.")
 @click.option("--context", type=PATH, help="Table of terms whose recall is scored.")

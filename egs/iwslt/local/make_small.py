@@ -18,7 +18,7 @@ from corpora.recordings import Placed, grouped, write_recording
 from prepare_iwslt import LISTING
 from simulst.audio.read import as_int16, load_audio
 from simulst.audio.units import SAMPLE_RATE
-from simulst.commands.common import PATH, force_option, run_command, source_lang_option, target_lang_option
+from simulst.commands.common import PATH, force_option, language_options, run_command
 from simulst.data.datadir import Utterance, read_data_dir, text_file
 from simulst.files.folder import digest, write_atomically, written_whole
 from simulst.files.table import read_table
@@ -102,8 +102,7 @@ def write_film(path: Path, samples: np.ndarray) -> None:
 @click.command()
 @click.option("--data", required=True, type=PATH, help="Data directory of short recordings.")
 @click.option("--out", required=True, type=PATH, help="Folder to write.")
-@source_lang_option
-@target_lang_option
+@language_options
 @click.option("--seconds", default=60.0, show_default=True, type=click.FloatRange(1), help="Of a recording, about.")
 @force_option("Write the folder again.")
 def main(data: Path, out: Path, source_lang: str, target_lang: str, seconds: float, force: bool) -> None:
