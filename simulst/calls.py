@@ -19,7 +19,11 @@ T = TypeVar("T")
 
 
 class Call(Protocol):
-    """A heavy computation that somebody asks for."""
+    """A heavy computation that somebody asks for.
+
+    It may have a `turn`: then a thread of its own answers it inside this context, while the driver goes on with other
+    streams. The answer must not need what other threads may change. `Turns` bound how many answer at once.
+    """
 
     def answer(self) -> Any:
         """Compute it for this one alone."""
@@ -30,6 +34,8 @@ class Batchable(ABC):
 
     The answers must be those of `answer`, up to rounding. A call of another kind is always answered by itself.
     """
+
+    turn: AbstractContextManager[Any] | None = None
 
     @property
     @abstractmethod
@@ -61,6 +67,7 @@ class Batched(Batchable):
     """A call of a function that takes a list of arguments and returns the list of their answers.
 
     alike: arguments for which this is equal may share a batch; None: this one is answered by itself.
+    turn: see `Call`.
     """
 
     function: Callable[[list[Any]], Sequence[Any]]
@@ -68,6 +75,7 @@ class Batched(Batchable):
     size: float = 1.0
     alike: Hashable = ()
     most: int | None = None
+    turn: AbstractContextManager[Any] | None = None  # type: ignore[misc]
 
     @property
     def together(self) -> Hashable:
@@ -78,20 +86,16 @@ class Batched(Batchable):
         return calls[0].function([call.argument for call in calls])
 
 
-class Threaded(ABC):
-    """A call that may be answered in a thread of its own. Meanwhile, the driver goes on with other streams.
+@dataclass(frozen=True)
+class Alone:
+    """A call of a function with these arguments, which shares no batch. turn: see `Call`."""
 
-    The answer must not need what other threads may change.
-    """
+    function: Callable[..., Any]
+    arguments: tuple[Any, ...]
+    turn: AbstractContextManager[Any] | None = None
 
-    @property
-    @abstractmethod
-    def turn(self) -> AbstractContextManager[Any] | None:
-        """The thread answers inside this context. `Turns` bound how many do so at once. None: the driver answers."""
-
-    @abstractmethod
     def answer(self) -> Any:
-        """Compute it for this one alone, or wait until it has been computed elsewhere."""
+        return self.function(*self.arguments)
 
 
 class Turns:

@@ -19,7 +19,7 @@ import numpy as np
 
 from simulst.audio.units import SAMPLE_RATE
 from simulst.background import Background
-from simulst.calls import Steps, steps_of
+from simulst.calls import Alone, Steps, steps_of
 from simulst.errors import SimulstError
 from simulst.hypotheses import Found, Tokens
 from simulst.meter import Meter
@@ -205,24 +205,13 @@ class Model(Protocol):
         """Open a new utterance. Raises SimulstError: the model does not have this language pair."""
 
 
-@dataclass(frozen=True)
-class Search:
-    """A call: a session that searches in one piece does so. The answer: what it finds."""
-
-    session: Session
-    about: tuple[Tokens, SearchOptions, Stopping | None]
-
-    def answer(self) -> Any:
-        return self.session.search(*self.about)
-
-
 def find(session: Session, committed: Tokens, options: SearchOptions, stop: Stopping | None) -> Steps[Found]:
     """What the loop calls: the session's `search`, or what another stream has found by it (see `Session.key`)."""
 
     def search(*about: Any) -> Steps[Found]:
         if inspect.isgeneratorfunction(session.search):
             return (yield from session.search(*about))
-        return (yield from steps_of((yield Search(session, about))))
+        return (yield from steps_of((yield Alone(session.search, about))))
 
     return share_search(session.meter, session.key, search, committed, options, stop)
 

@@ -7,11 +7,11 @@ from typing import Any
 import pytest
 from fake import FakeModel, FakeSession, opening
 
-from simulst.calls import Steps, ask
+from simulst.calls import Alone, Steps, ask
 from simulst.errors import SimulstError
 from simulst.hypotheses import Found, Hypothesis, Tokens
 from simulst.search import BeamSearch
-from simulst.session import Search, Session, find
+from simulst.session import Session, find
 
 ABOUT: Any = ((1,), BeamSearch(1), None)
 
@@ -50,9 +50,9 @@ def calls_of(session: Session) -> tuple[list[type], Tokens]:
 
 
 def test_a_plain_search_is_one_call_and_steps_are_taken() -> None:
-    assert calls_of(FakeSession(FakeModel(), opening())) == ([Search], (1,))
+    assert calls_of(FakeSession(FakeModel(), opening())) == ([Alone], (1,))
     assert calls_of(Stepped(FakeModel(), opening())) == ([Asked], (1, 2))
-    assert calls_of(Returning(FakeModel(), opening())) == ([Search, Asked], (1, 2))
+    assert calls_of(Returning(FakeModel(), opening())) == ([Alone, Asked], (1, 2))
 
 
 def test_what_a_session_lacks_is_one_sentence() -> None:

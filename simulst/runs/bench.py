@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from simulst.audio.units import SAMPLE_RATE
-from simulst.calls import Batched, Call, run_alone
+from simulst.calls import Alone, Batched, Call, run_alone
 from simulst.config import Decoding
 from simulst.data.datadir import Utterance, by_hash, drawn
 from simulst.machine.threads import waited_seconds, waits
@@ -99,8 +99,8 @@ def bytes_of_stream(model: Model, task: Task, utterance: Utterance, decoding: De
 
 
 def _name(call: Call) -> str:
-    """The kind of a call in words: "decoder step" for a DecoderStep; of a `Batched`, the name of its function."""
-    if isinstance(call, Batched):
+    """The kind of a call in words: "decoder step" for a DecoderStep; of others, the name of their function."""
+    if isinstance(call, Alone | Batched):
         return getattr(call.function, "__name__", "batched").strip("<>").replace("_", " ")
     return " ".join(re.findall("[A-Z][^A-Z]*", type(call).__name__)).lower()
 

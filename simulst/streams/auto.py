@@ -16,7 +16,7 @@ import numpy as np
 
 from simulst.audio.units import SAMPLE_RATE
 from simulst.audio.vad import start_of_stream
-from simulst.calls import Batched, Steps
+from simulst.calls import Alone, Steps
 from simulst.errors import SimulstError
 from simulst.meter import Meter
 from simulst.stream import OpenStream
@@ -144,7 +144,7 @@ class AutoStream(Listening):
         """Ask for the language of the audio up to a sample, and act on the answer."""
         asking = self._asking
         first = max(since, end - round(asking.wait * SAMPLE_RATE))
-        call = Batched(lambda windows: [self._tell(window) for window in windows], self._samples(first, end))
+        call = Alone(self._tell, (self._samples(first, end),))
         found = yield from self.meter.shared_call(("language", first, end), call)
         known = {language: p for language, p in found.items() if not self._among or language in self._among}
         if not known:

@@ -29,7 +29,7 @@ from typing import Any, NamedTuple, Self, TypeVar
 
 import numpy as np
 
-from simulst.calls import Batchable, Call, Steps, Threaded
+from simulst.calls import Batchable, Call, Steps
 from simulst.errors import SimulstError
 from simulst.meter import Meter
 from simulst.stream import Emission, OpenStream
@@ -225,7 +225,7 @@ class Driver:
         else:
             self._send(run, functools.partial(_take, answer))
 
-    def _ask_a_thread(self, run: _Run, call: Threaded, turn: AbstractContextManager[Any]) -> None:
+    def _ask_a_thread(self, run: _Run, call: Call, turn: AbstractContextManager[Any]) -> None:
         run.thread = next(self._threads)
         self._threaded[run.thread] = run
         thread = threading.Thread(target=self._answer_in_thread, args=[run.thread, call, turn], daemon=True)
@@ -234,7 +234,7 @@ class Driver:
         except RuntimeError as error:  # there are too many
             self._answers.put(_Answer(run.thread, 0.0, functools.partial(_throw, errors=[error])))
 
-    def _answer_in_thread(self, thread: int, call: Threaded, turn: AbstractContextManager[Any]) -> None:
+    def _answer_in_thread(self, thread: int, call: Call, turn: AbstractContextManager[Any]) -> None:
         """Runs in that thread. It does not know the stream, which may be cancelled and freed meanwhile."""
         begin = time.perf_counter()
         try:
@@ -261,8 +261,8 @@ class Driver:
         run.call = None
         try:
             call = run.call = go_on(run.steps)
-            if isinstance(call, Threaded) and call.turn is not None:
-                self._ask_a_thread(run, call, call.turn)
+            if (turn := getattr(call, "turn", None)) is not None:
+                self._ask_a_thread(run, call, turn)
                 return
             run.since, run.key = time.perf_counter(), _group(run)
             self._waiting.setdefault(run.key, {})[run] = None

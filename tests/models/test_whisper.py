@@ -6,6 +6,8 @@ import math
 import subprocess
 import sys
 import threading
+from collections.abc import Callable
+from functools import partialmethod
 from itertools import pairwise
 from pathlib import Path
 from types import SimpleNamespace
@@ -22,7 +24,7 @@ from tiny_whisper import load
 from tokenizers import Tokenizer
 
 from simulst.audio.mel import MelBands, mel_filters
-from simulst.calls import run_alone
+from simulst.calls import Batched, run_alone
 from simulst.config import Decoding
 from simulst.errors import SimulstError, warn_once
 from simulst.hypotheses import Beam, Hypothesis, Tokens
@@ -31,7 +33,7 @@ from simulst.models import check_languages
 from simulst.models.base import tells
 from simulst.models.whisper.features import log_mel
 from simulst.models.whisper.model import Whisper
-from simulst.models.whisper.network import Align, Aligned, Encode, Generate, Tell, WhisperOptions
+from simulst.models.whisper.network import Aligned, Generate, WhisperOptions
 from simulst.models.whisper.prompts import PREVIOUS_TOKENS
 from simulst.models.whisper.session import WhisperSession
 from simulst.needs import Need
@@ -199,7 +201,7 @@ def test_prompts_as_long_as_the_decoder(
     assert tokens[:length] == prefix_of(length)
     assert max(left - 1, 0) <= len(tokens) - length <= max(left, 0)
     if left > 0:
-        assert len(Align(endless, encoded, START, tokens, 300).answer().begins) == len(tokens) + 1
+        assert len(endless.align(encoded, START, tokens, 300).begins) == len(tokens) + 1
     told = [record for record in caplog.records if "fills the 448 positions" in record.getMessage()]
     assert len(told) == (len(tokens) == length)
 
@@ -232,10 +234,10 @@ def test_searches_in_a_batch(
 
 
 def test_windows_in_a_batch(whisper: Whisper) -> None:
-    encodes = [Encode(whisper, noise(2, seed)) for seed in range(3)]
+    encodes = [whisper.encoding(noise(2, seed)) for seed in range(3)]
     assert len({call.together for call in encodes}) == 1
-    assert Encode(whisper, noise(3)).together != encodes[0].together
-    for call, found in zip(encodes, Encode.answer_together(encodes), strict=True):
+    assert whisper.encoding(noise(3)).together != encodes[0].together
+    for call, found in zip(encodes, Batched.answer_together(encodes), strict=True):
         np.testing.assert_allclose(np.array(found), np.array(call.answer()), atol=1e-5)
 
 
@@ -244,18 +246,18 @@ def test_streams_whose_calls_are_computed_at_once(folder: Path, monkeypatch: pyt
     model = Whisper(folder, WhisperOptions(compute_type="float32", threads=1), cores=2)
     how, both, together = Decoding(Chunk(1000), All(), AlignAtt(30), BeamSearch(2)), threading.Barrier(2), list[int]()
     alone = [run(model.session(Opening("es", "en")), how, noise(3, seed)) for seed in range(4)]
-    encode, numbers, inside = Encode.answer, itertools.count(), list[int]()
+    encode, numbers, inside = Whisper.encode_together, itertools.count(), list[int]()
 
-    def encoded(call: Encode) -> Any:
+    def encoded(model: Whisper, windows: list[np.ndarray]) -> Any:
         inside.append(1)
         together.append(sum(inside))
         if next(numbers) < 2:
             both.wait(100)  # an error if calls took turns
-        found = encode(call)
+        found = encode(model, windows)
         inside.append(-1)
         return found
 
-    monkeypatch.setattr(Encode, "answer", encoded)
+    monkeypatch.setattr(Whisper, "encode_together", encoded)
     driver, streams = Driver(), [Stream(model.session(Opening("es", "en")), how) for _ in alone]
     for seed, stream in enumerate(streams):
         driver.push(stream, noise(3, seed), finished=True)
@@ -324,7 +326,7 @@ def test_begins_are_ctranslate2s(folder: Path, whisper: Whisper) -> None:
     model = ctranslate2.models.Whisper(str(folder), compute_type="float32", intra_threads=1)
     pairs = model.align(encoded, start, [list(tokens)], 500)[0].alignments
     begins = [min(frame for token, frame in pairs if token == i) for i in range(len(tokens) + 1)]
-    assert Align(whisper, encoded, START, tokens, 500).answer().begins == begins
+    assert whisper.align(encoded, START, tokens, 500).begins == begins
 
 
 def test_text(folder: Path, whisper: Whisper) -> None:
@@ -397,11 +399,11 @@ def test_speech_in_another_language_is_told(
     """Once in a stream, after 3 s; the streams of a sweep share it. It costs the stream nothing."""
     asked: list[float] = []
 
-    def languages(call: Tell) -> dict[str, float]:
-        asked.append(call.seconds)
+    def languages(model: Whisper, encoded: Any, seconds: float) -> dict[str, float]:
+        asked.append(seconds)
         return {"es": 0.9, "en": 0.01, "fr": 0.004}
 
-    monkeypatch.setattr(Tell, "answer", languages)
+    monkeypatch.setattr(Whisper, "tell", languages)
     monkeypatch.setattr("simulst.models.whisper.session.warn_once", warn_once.__wrapped__)
     monkeypatch.setattr(whisper, "_start_tokens", lambda source, target: START)
     memo = Memo()
@@ -420,7 +422,7 @@ def test_speech_in_another_language_is_told(
 def test_a_language_that_may_be_is_not_doubted(
     whisper: Whisper, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture, p: float, told: bool
 ) -> None:
-    monkeypatch.setattr(Tell, "answer", lambda call: {"ja": 0.8, "es": p})
+    monkeypatch.setattr(Whisper, "tell", lambda *_: {"ja": 0.8, "es": p})
     monkeypatch.setattr("simulst.models.whisper.session.warn_once", warn_once.__wrapped__)
     open_stream(whisper, Decoding(Chunk(1000), All()), "es", "en").push(noise(3), finished=True)
     assert any("sounds like 'ja'" in message for message in caplog.messages) is told
@@ -428,7 +430,7 @@ def test_a_language_that_may_be_is_not_doubted(
 
 def test_a_model_that_can_not_tell_languages_is_not_asked(whisper: Whisper) -> None:
     """To CTranslate2, a vocabulary of this size is that of English alone."""
-    assert Tell(whisper, whisper.encode(noise(3)), 3.0).answer() == {}
+    assert whisper.tell(whisper.encode(noise(3)), 3.0) == {}
 
 
 @pytest.mark.parametrize("seconds", [0.5, 33.0])
@@ -442,7 +444,7 @@ def test_words_have_times_within_the_audio(endless: Whisper, seconds: float) -> 
 
 def test_the_language_of_audio(whisper: Whisper, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Of 30 s at most. A model of English alone can't tell it, which its files say, too."""
-    monkeypatch.setattr(Tell, "answer", lambda call: {"es": call.seconds})
+    monkeypatch.setattr(Whisper, "tell", lambda model, encoded, seconds: {"es": seconds})
     assert tells(whisper)(noise(40)) == {"es": 30.0}
     check_languages(folder, {}, "auto", "en")
     count = len(json.loads((folder / "vocabulary.json").read_text()))
@@ -455,6 +457,11 @@ def test_the_language_of_audio(whisper: Whisper, folder: Path, monkeypatch: pyte
 A, B, C = (1, 2, 3, 4, 5), (1, 2, 3, 4, 6, 7), (8, 9, 10, 11)
 TRANSCRIPTION = tiny_whisper.start("es", "es")
 ENGLISH = (START[0], tiny_whisper.start("en", "en")[1], *START[2:])
+
+
+def aligned(monkeypatch: pytest.MonkeyPatch, log_p: Callable[[Tokens, Tokens], float]) -> None:
+    """Give texts other probabilities, by their beginnings and tokens."""
+    monkeypatch.setattr(Whisper, "align", lambda _, __, start, tokens, ___: Aligned([], log_p(start, tokens)))
 
 
 @pytest.mark.parametrize(
@@ -487,13 +494,13 @@ def test_texts_in_the_language_spoken(
         asked.append(call.start)
         return [Hypothesis(tokens) for tokens in (found if call.start == START else in_english or [])]
 
-    def align(call: Align) -> Aligned:
-        assert call.start in (START, TRANSCRIPTION)
-        size, copy = len(call.tokens), call.tokens not in translations
-        return Aligned([], -3.0 * size - (0 if call.start == START else 0.19 if copy else 0.21) * size)
+    def log_p(start: Tokens, tokens: Tokens) -> float:
+        assert start in (START, TRANSCRIPTION)
+        size, copy = len(tokens), tokens not in translations
+        return -3.0 * size - (0 if start == START else 0.19 if copy else 0.21) * size
 
     monkeypatch.setattr(Generate, "answer", generate)
-    monkeypatch.setattr(Align, "answer", align)
+    aligned(monkeypatch, log_p)
     session = whisper.session(Opening("es", "en"))
     session.extend(noise(1))
     assert [h.tokens for h in run_alone(session.search((), BeamSearch(3), None)).beam] == expected
@@ -503,7 +510,7 @@ def test_texts_in_the_language_spoken(
 def test_texts_that_say_nothing_new_are_no_translations(whisper: Whisper, monkeypatch: pytest.MonkeyPatch) -> None:
     beams = {START: [A, A[:4]], ENGLISH: [A[:4]]}
     monkeypatch.setattr(Generate, "answer", lambda call: [Hypothesis(tokens) for tokens in beams[call.start]])
-    monkeypatch.setattr(Align, "answer", lambda call: Aligned([], float(call.start == START and call.tokens != A)))
+    aligned(monkeypatch, lambda start, tokens: float(start == START and tokens != A))
     session = whisper.session(Opening("es", "en"))
     session.extend(noise(1))
     assert [h.tokens for h in run_alone(session.search(A[:4], BeamSearch(2), None)).beam] == beams[START]
@@ -516,7 +523,7 @@ def test_texts_after_one_in_the_language_spoken(whisper: Whisper, monkeypatch: p
         "answer",
         lambda call: [Hypothesis(A), Hypothesis(B)] if call.start == START else pytest.fail("asked"),
     )
-    monkeypatch.setattr(Align, "answer", lambda call: Aligned([], 9.0 * (call.start == START and call.tokens == B)))
+    aligned(monkeypatch, lambda start, tokens: 9.0 * (start == START and tokens == B))
     session = whisper.session(Opening("es", "en"))
     session.extend(noise(1))
     assert [h.tokens for h in run_alone(session.search(A[:4], BeamSearch(2), None)).beam] == [A, B]
@@ -537,7 +544,7 @@ def test_other_texts_are_not_checked(
 ) -> None:
     model = load(folder, **options)
     monkeypatch.setattr(Generate, "answer", lambda call: [Hypothesis(A)])
-    monkeypatch.setattr(Align, "answer", lambda call: pytest.fail("it was checked"))
+    monkeypatch.setattr(Whisper, "align", lambda *_: pytest.fail("it was checked"))
     session = model.session(Opening(*pair))
     session.extend(noise(1))
     assert run_alone(session.search((), GREEDY, None)).best == A
@@ -573,13 +580,13 @@ def test_sharing_changes_nothing_but_time(
 
 def slow_down(clock: SimpleNamespace, monkeypatch: pytest.MonkeyPatch) -> None:
     """Encoding a window takes 0.2 s, and a search 0.05 s."""
-    for kind, seconds in ((Encode, 0.2), (Generate, 0.05)):
+    for kind, name, seconds in ((Whisper, "encode_together", 0.2), (Generate, "answer", 0.05)):
 
-        def slow(call: Any, answer: Any = kind.answer, seconds: float = seconds) -> Any:
+        def slow(*about: Any, answer: Callable[..., Any], seconds: float) -> Any:
             clock.sleep(seconds)
-            return answer(call)
+            return answer(*about)
 
-        monkeypatch.setattr(kind, "answer", slow)
+        monkeypatch.setattr(kind, name, partialmethod(slow, answer=getattr(kind, name), seconds=seconds))
 
 
 # Audio that is longer than the window
@@ -636,7 +643,7 @@ def test_slide(endless: Whisper) -> None:
     assert session.is_full()
     best = run_alone(session.search((), BeamSearch(2), opened(MaxTokens(60)))).best
     spoken = session.spoken(best)
-    ends = [begin * 0.02 for begin in Align(endless, endless.encode(audio), START, best, 3000).answer().begins[1:]]
+    ends = [begin * 0.02 for begin in endless.align(endless.encode(audio), START, best, 3000).begins[1:]]
     assert spoken == best[: sum(end <= 29 for end in ends)] and 0 < len(spoken) < 60
     session.slide(spoken)
     assert not session.is_full() and session.length == 30 * RATE
@@ -665,7 +672,7 @@ def test_a_third_of_the_window_stays(
 ) -> None:
     session, audio = endless.session(Opening("es", "en")), sounds(30)
     session.extend(audio)
-    monkeypatch.setattr(Align, "answer", lambda call: Aligned([0, *(end / 0.02 for end in ends)], 0.0))
+    monkeypatch.setattr(Whisper, "align", lambda *_: Aligned([0, *(end / 0.02 for end in ends)], 0.0))
     monkeypatch.setattr(endless, "begins_word", lambda token: True)
     session.slide(prefix_of(6))
     assert session.limit() / RATE - 30 == pytest.approx(cut)
@@ -678,7 +685,7 @@ def test_a_window_is_cut_between_characters_of_languages_without_spaces(
 ) -> None:
     ends = [0, *(end / 0.02 for end in (5, 10, 15, 19, 25, 29))]
     texts = ["", "你", "你好", "你好世", "你好世" + CUT, "你好世界", "你好世界我"]
-    monkeypatch.setattr(Align, "answer", lambda call: Aligned(ends, 0.0))
+    monkeypatch.setattr(Whisper, "align", lambda *_: Aligned(ends, 0.0))
     monkeypatch.setattr(endless, "begins_word", lambda token: False)
     monkeypatch.setattr(endless, "text", lambda tokens: texts[len(tokens)])
     for target, cut in (("en", 29), ("zh", 15)):  # the fourth token ends within a character
@@ -711,7 +718,7 @@ def test_all_text_leaves_with_its_audio(
 ) -> None:
     session = whisper.session(Opening("es", "en"))
     session.extend(noise(8))
-    monkeypatch.setattr(Align, "answer", lambda call: Aligned([0, 0, 0, end / 0.02], 0.0))
+    monkeypatch.setattr(Whisper, "align", lambda *_: Aligned([0, 0, 0, end / 0.02], 0.0))
     shown = []
     monkeypatch.setattr(Generate, "answer", lambda call: shown.append(call.previous) or [Hypothesis(call.prefix)])
     session.restart(prefix_of(3), 2 * RATE)
@@ -800,14 +807,20 @@ def begins_of(model: Whisper, audio: np.ndarray, tokens: Tokens) -> list[int]:
     return [min(frame for token, frame in pairs if token == number) for number in range(len(tokens))]
 
 
+def spied(monkeypatch: pytest.MonkeyPatch) -> list[tuple[Tokens, Tokens]]:
+    """The beginnings and texts that are aligned from now on."""
+    align, aligned = Whisper.align, list[tuple[Tokens, Tokens]]()
+
+    def spy(model: Whisper, encoded: Any, start: Tokens, tokens: Tokens, frames: int) -> Aligned:
+        aligned.append((start, tokens))
+        return align(model, encoded, start, tokens, frames)
+
+    monkeypatch.setattr(Whisper, "align", spy)
+    return aligned
+
+
 def test_align_att_aligns_once_a_step_and_only_what_is_new(whisper: Whisper, monkeypatch: pytest.MonkeyPatch) -> None:
-    align, aligned = Align.answer, []
-
-    def spy(call: Align) -> Aligned:
-        aligned.append(call.tokens)
-        return align(call)
-
-    monkeypatch.setattr(Align, "answer", spy)
+    aligned = spied(monkeypatch)
     session = whisper.session(Opening("es", "es"))
     session.extend(sounds(3))
     best = run_alone(session.search((), BeamSearch(2), opened(MaxTokens(9)))).best
@@ -815,24 +828,19 @@ def test_align_att_aligns_once_a_step_and_only_what_is_new(whisper: Whisper, mon
     assert aligned == []
     stop = AnyOf((MaxTokens(50), AlignAtt(10))).open(context_in(session))
     run_alone(session.search((), BeamSearch(2), stop))
-    assert len(aligned) == 1 and aligned[0][: len(best)] == best[: len(aligned[0])]
+    [(_, found)] = aligned
+    assert found[: len(best)] == best[: len(found)]
     whole = run_alone(session.search((), BeamSearch(2), None)).best
     run_alone(session.search(whole, BeamSearch(2, max_tokens_per_second=1e-9), opened(AlignAtt(10))))
     run_alone(
         session.search((*whole, *prefix_of(POSITIONS)), BeamSearch(2), opened(AlignAtt(10)))
     )  # no position is left
-    assert all(len(tokens) > len(whole) for tokens in aligned[1:])
+    assert all(len(tokens) > len(whole) for _, tokens in aligned[1:])
 
 
 def test_no_text_of_a_window_is_aligned_twice(endless: Whisper, monkeypatch: pytest.MonkeyPatch) -> None:
     """Neither by the check of its language and by AlignAtt, nor by both of two equal searches."""
-    align, aligned = Align.answer, []
-
-    def spy(call: Align) -> Aligned:
-        aligned.append((call.start, call.tokens))
-        return align(call)
-
-    monkeypatch.setattr(Align, "answer", spy)
+    aligned = spied(monkeypatch)
     session = endless.session(Opening("es", "en"))
     stop = AnyOf((MaxTokens(9), AlignAtt(10))).open(context_in(session))
     session.extend(sounds(3))

@@ -21,7 +21,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from simulst import meter
-from simulst.calls import Batchable, Call, Steps, Threaded, Turns, run_alone
+from simulst.calls import Batchable, Call, Steps, Turns, run_alone
 from simulst.config import Decoding
 from simulst.errors import SimulstError
 from simulst.meter import Meter
@@ -84,7 +84,7 @@ AWAY = "away"
 
 
 @dataclass(frozen=True)
-class Away(Threaded):
+class Away:
     """Doubles a number in a thread, two of them at once."""
 
     number: int
@@ -200,7 +200,7 @@ class Held:
     """Something large that a computation holds."""
 
 
-class Asked(Threaded):
+class Asked:
     """A call that is answered when the test says so. came: it was asked."""
 
     turn = nullcontext()

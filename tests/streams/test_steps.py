@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 
 from simulst import meter
 from simulst.audio.vad import CHUNK
-from simulst.calls import Batched, Steps, ask, run_alone
+from simulst.calls import Alone, Batched, Steps, ask, run_alone
 from simulst.config import Decoding
 from simulst.errors import SimulstError
 from simulst.hypotheses import Found, Tokens
@@ -165,7 +165,7 @@ def drive(stream: OpenStream, samples: np.ndarray, clock: Any, wait: float, char
         except StopIteration:
             return
         clock.now += wait
-        if isinstance(call, Batched):
+        if isinstance(call, Alone | Batched):
             answer = call.answer()
         else:
             answer = call.value

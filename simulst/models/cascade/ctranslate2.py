@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from simulst.calls import Batchable, Steps, ask
+from simulst.calls import Batched, Steps, ask
 from simulst.errors import SimulstError, first_line
 from simulst.hypotheses import Beam, Hypothesis, Tokens
 from simulst.models.cascade.chat import INSTRUCTION, REMEDY, Chat, ChatOptions
@@ -146,7 +146,7 @@ class CTranslate2Translation(Translation):
         source = self.source(sentence, past)
 
         def search(used: BeamSearch) -> Steps[Beam]:
-            return ask(Translate(self, source, prefix, used))
+            return ask(translating(self, source, prefix, used))
 
         beam = yield from without_loops(options, search, self.text, len(prefix))
         if stop is None:
@@ -317,25 +317,12 @@ def most_tokens(source: Sequence[int]) -> int:
     return round(TOKENS_PER_TOKEN * len(source)) + MORE_TOKENS
 
 
-@dataclass(frozen=True)
-class Translate(Batchable):
+def translating(translation: CTranslate2Translation, source: Source, prefix: Tokens, options: BeamSearch) -> Batched:
     """A call: CTranslate2's own search. See `CTranslate2Translation.translate`."""
+    alike = translation.together(source, prefix, options) if len(prefix) < source.most else None
+    return Batched(_translated, (translation, options, source, prefix), len(source.tokens), alike)
 
-    translation: CTranslate2Translation
-    source: Source
-    prefix: Tokens
-    options: BeamSearch
 
-    @property
-    def together(self) -> Hashable:
-        room = len(self.prefix) < self.source.most
-        return self.translation.together(self.source, self.prefix, self.options) if room else None
-
-    @property
-    def size(self) -> float:
-        return len(self.source.tokens)
-
-    @classmethod
-    def answer_together(cls, calls: Sequence[Translate]) -> list[Beam]:
-        sources, prefixes = [call.source for call in calls], [call.prefix for call in calls]
-        return calls[0].translation.translate(sources, prefixes, calls[0].options)
+def _translated(searches: Sequence[tuple[CTranslate2Translation, BeamSearch, Source, Tokens]]) -> list[Beam]:
+    translations, options, sources, prefixes = zip(*searches, strict=True)
+    return translations[0].translate(sources, prefixes, options[0])

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Literal
 
-from simulst.calls import Steps, ask
+from simulst.calls import Alone, Steps
 from simulst.errors import SimulstError
 from simulst.hypotheses import Beam, Hypothesis, Tokens
 from simulst.languages import unit_of
@@ -142,7 +142,7 @@ class TextTranslation(Translation):
 
         parts = self._parts
         ids = self._ids(sentence)
-        frames = yield from ask(EncodeText(parts.model, ids))
+        frames = yield Alone(encode_text, (parts.model, ids))
         decoder = SteppedDecoder(parts.model, self._prompt, parts.never, parts.never_first)
         most = min(options.length_ratio * len(ids) + MORE_TOKENS, parts.positions - len(self._prompt))
         terms = parts.terms(self._opening.background, options, self._opening.target)
@@ -194,21 +194,15 @@ class TextTranslation(Translation):
             )
         decoder = SteppedDecoder(parts.model, self._prompt)
         memory = decoder.memory()
-        memory.append(EncodeText(parts.model, ids).answer())
+        memory.append(encode_text(parts.model, ids))
         places = ends_of(parts.text, tuple(ids), source, parts.tokenizer.all_special_ids)
         return Seen(decoder.spoken(tokens, memory).cpu().numpy(), places, ends_of(parts.text, tokens, target))
 
 
-@dataclass(frozen=True)
-class EncodeText:
-    """A call: the encoder's frames of a text, (T, width). tokens: of the text."""
+def encode_text(model: Any, tokens: list[int]) -> Any:
+    """The encoder's frames of a text, (T, width)."""
+    import torch
 
-    model: Any
-    tokens: list[int]
-
-    def answer(self) -> Any:
-        import torch
-
-        with torch.inference_mode():
-            source = torch.tensor([self.tokens], device=self.model.device)
-            return self.model.get_encoder()(input_ids=source).last_hidden_state[0]
+    with torch.inference_mode():
+        source = torch.tensor([tokens], device=model.device)
+        return model.get_encoder()(input_ids=source).last_hidden_state[0]

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable
-from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
 
-from simulst.calls import Steps, Threaded, Turns, ask
+from simulst.calls import Alone, Steps, Turns
 from simulst.errors import SimulstError
 from simulst.hypotheses import Beam, Hypothesis, Tokens
 from simulst.languages import unit_of
@@ -89,7 +88,7 @@ class PlainTranslation(Translation):
     words: list[str] = []  # noqa: RUF012
 
     def __init__(self, target: str, turn: Turns) -> None:
-        self._unit, self.turn = unit_of(target), turn
+        self._unit, self._turn = unit_of(target), turn
 
     @abstractmethod
     def translate(self, sentence: str, begin: str, past: Past = ()) -> tuple[str, bool]:
@@ -101,7 +100,7 @@ class PlainTranslation(Translation):
     def search(
         self, sentence: str, prefix: Tokens, options: SearchOptions, stop: Stopping | None, past: Past = ()
     ) -> Steps[Beam]:
-        text, follows = yield from ask(Translate(self, sentence, self.text(prefix).strip(), past))
+        text, follows = yield Alone(self.translate, (sentence, self.text(prefix).strip(), past), self._turn)
         tokens = self._tokens(text, joined=follows and bool(prefix) and not text[:1].isspace())
         new = tokens if follows else tokens[place_of(prefix, tokens) :]
         return [Hypothesis(prefix + new[: end_of(stop, new) if stop else None])]
@@ -120,23 +119,6 @@ class PlainTranslation(Translation):
                 self.words.append(word)
             found.append(self.vocabulary[word])
         return tuple(found)
-
-
-@dataclass(frozen=True)
-class Translate(Threaded):
-    """A call: a translator that gives one text at a time does so. See `PlainTranslation.translate`."""
-
-    translation: PlainTranslation
-    sentence: str
-    begin: str
-    past: Past
-
-    @property
-    def turn(self) -> Turns:
-        return self.translation.turn
-
-    def answer(self) -> tuple[str, bool]:
-        return self.translation.translate(self.sentence, self.begin, self.past)
 
 
 def place_of(prefix: Tokens, tokens: Tokens) -> int:

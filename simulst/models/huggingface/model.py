@@ -5,14 +5,14 @@ from __future__ import annotations
 import functools
 import math
 from collections.abc import Hashable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import numpy as np
 from torch import Tensor
 
 from simulst.audio.units import SAMPLE_RATE
 from simulst.background import Background
-from simulst.calls import Batchable, Steps, run_alone
+from simulst.calls import Batched, Steps, run_alone
 from simulst.hypotheses import Beam, Found, Hypothesis, Tokens
 from simulst.models.base import depends_on_rows
 from simulst.models.huggingface.architectures import Architecture, Encoded
@@ -73,37 +73,15 @@ class HuggingFace:
         return (self.architecture.session_class or HuggingFaceSession)(self.architecture, opening)
 
 
-@dataclass(frozen=True)
-class Encode(Batchable):
+def encoding(architecture: Architecture, samples: np.ndarray) -> Batched:
     """A call: the encoder's frames of audio, (n,) float32.
 
     Those that the encoder reads as windows of one length share a batch, so that none is padded for others.
     """
-
-    architecture: Architecture
-    samples: np.ndarray
-
-    def answer(self) -> Encoded:
-        return self.architecture.encode(self.samples)
-
-    @property
-    def together(self) -> Hashable:
-        options = self.architecture.options
-        if depends_on_rows(options.dtype, options.device):
-            return None
-        return self.architecture, self.architecture.padded(self.samples.size)
-
-    @property
-    def size(self) -> float:
-        return self.architecture.padded(self.samples.size)
-
-    @property
-    def most(self) -> int:
-        return max(1, round(MOST_SECONDS * SAMPLE_RATE / max(1, self.size)))
-
-    @classmethod
-    def answer_together(cls, calls: Sequence[Encode]) -> list[Encoded]:
-        return calls[0].architecture.encode_together([call.samples for call in calls])
+    options, size = architecture.options, architecture.padded(samples.size)
+    alike = None if depends_on_rows(options.dtype, options.device) else size
+    most = max(1, round(MOST_SECONDS * SAMPLE_RATE / max(1, size)))
+    return Batched(architecture.encode_together, samples, size, alike, most)
 
 
 class HuggingFaceSession(WindowedSession):
@@ -148,7 +126,7 @@ class HuggingFaceSession(WindowedSession):
     def _encode(self) -> Steps[None]:
         # The memo is asked only once: without a memo, the same window is encoded only once, too.
         if self._states is None or self._states[0] != self.audio_key:
-            call = Encode(self._model, self._audio)
+            call = encoding(self._model, self._audio)
             encoded = yield from self.meter.shared_call(("encode", self.audio_key), call)
             self._states = self.audio_key, encoded
 

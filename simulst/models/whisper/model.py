@@ -6,7 +6,7 @@ import numpy as np
 
 from simulst.audio.units import SAMPLE_RATE
 from simulst.hypotheses import Tokens
-from simulst.models.whisper.network import WINDOW_SECONDS, Network, Tell
+from simulst.models.whisper.network import WINDOW_SECONDS, Network
 from simulst.models.whisper.session import WhisperSession
 from simulst.opening import Opening
 
@@ -42,7 +42,7 @@ class Whisper(Network):
     def spoken_languages(self, samples: np.ndarray) -> dict[str, float]:
         """How probable each language is in the first 30 s of audio, (n,) float32; empty: it knows English alone."""
         window = samples[: WINDOW_SECONDS * SAMPLE_RATE]
-        return Tell(self, self.encode(window), window.size / SAMPLE_RATE).answer()
+        return self.tell(self.encode(window), window.size / SAMPLE_RATE)
 
     def _start_tokens(self, source: str, target: str) -> Tokens:
         prompt = self._languages.prompt(source, target)

@@ -17,7 +17,7 @@ from pydantic import Field
 
 from simulst.audio.mel import MelBands, mel_filters
 from simulst.audio.units import FRAME, SAMPLE_RATE
-from simulst.calls import Batchable, Threaded, Turns
+from simulst.calls import Batchable, Batched, Turns
 from simulst.errors import SimulstError
 from simulst.hypotheses import Beam, Hypothesis, Tokens
 from simulst.languages import code_of
@@ -112,15 +112,62 @@ class Network:
         frames = WINDOW_SECONDS * SAMPLE_RATE // FRAME
         self.silence = self.encoded(np.full((1, self.library.n_mels, frames), SILENCE, np.float32))
 
+    def encoding(self, samples: np.ndarray) -> Batched:
+        """A call: the encoder's output for a window of audio. Those of equally many frames share a batch."""
+        alike = self.frames(samples.size)
+        return Batched(self.encode_together, samples, alike=alike, most=MOST_WINDOWS, turn=self.turn)
+
     def encode(self, samples: np.ndarray) -> Any:
-        """Encode a window of audio, (n,) float32 → encoder output, a CTranslate2 StorageView (1, states, width)."""
-        return Encode(self, samples).answer()
+        """One window, (n,) float32 → CTranslate2's StorageView (1, states, width)."""
+        return self.encode_together([samples])[0]
+
+    def encode_together(self, windows: Sequence[np.ndarray]) -> list[Any]:
+        """The same of windows that may share a batch."""
+        import ctranslate2
+
+        frames = self.frames(windows[0].size)
+        encoded = self.encoded(np.stack([log_mel(window, frames, self.bands) for window in windows]))
+        begin = encoded.shape[1]
+        # If there are as many states as mels, CTranslate2 takes the array for features.
+        end = max(begin + round(self.options.silence_seconds / STATE_SECONDS), self.library.n_mels + 1)
+        silence = self.silence[:, begin:end]
+        each = [np.concatenate([states[None], silence], axis=1) for states in encoded]
+        return [ctranslate2.StorageView.from_array(states) for states in each]
 
     def encoded(self, features: np.ndarray) -> np.ndarray:
         """(n, mels, frames) → (n, states, width)."""
         import ctranslate2
 
         return np.array(self.library.encode(ctranslate2.StorageView.from_array(features), to_cpu=True))
+
+    def align(self, encoded: Any, start: Tokens, tokens: Tokens, frames: int) -> Aligned:
+        """Where each token of a text begins, by the decoder's attention, and how probable it is.
+
+        Calls share no batch: CTranslate2 would take the padding of shorter texts for tokens, and on a processor a batch
+        takes up to twice the time of its texts one by one.
+
+        encoded: see `encode`. start: the tokens that name languages and task.
+        frames: how many frames of log_mel (10 ms) are audio.
+        """
+        if not tokens:
+            return Aligned([0], 0.0)
+        [found] = self.library.align(encoded, list(start[:-1]), [list(tokens)], frames)
+        begins = [0] * (len(tokens) + 1)
+        for token, frame in reversed(found.alignments):
+            begins[token] = frame
+        each = np.log(np.maximum(found.text_token_probs, LEAST_P))
+        return Aligned(begins, float(each.sum()), tuple(each.tolist()))
+
+    def tell(self, encoded: Any, seconds: float) -> dict[str, float]:
+        """How probable each language is in the first seconds of a window; empty: it knows English alone."""
+        import ctranslate2
+
+        if not self.library.is_multilingual:
+            return {}
+        # Not the silence that fills the window: reading it would take as long as encoding the speech.
+        states = np.array(encoded)[:, : max(round((seconds + 1) / STATE_SECONDS), self.library.n_mels + 1)]
+        [found] = self.library.detect_language(ctranslate2.StorageView.from_array(states))
+        return {code_of(token.strip("<|>")): p for token, p in reversed(found)}
 
     def room(self, start: Tokens, prefix: Tokens, max_new: int) -> int:
         """For how many tokens of previous text a prompt has positions; it may be negative."""
@@ -173,45 +220,7 @@ class Begin(NamedTuple):
 
 
 @dataclass(frozen=True)
-class _InTurn(Threaded):
-    """A call that is answered in a thread if the model computes several calls at once."""
-
-    model: Network
-
-    @property
-    def turn(self) -> Turns | None:
-        return self.model.turn
-
-
-@dataclass(frozen=True)
-class Encode(Batchable, _InTurn):
-    """A call: the encoder's output for a window of audio, (n,) float32. Those of equally many frames share a batch."""
-
-    samples: np.ndarray
-
-    most = MOST_WINDOWS
-
-    @property
-    def together(self) -> Hashable:
-        return self.model, self.model.frames(self.samples.size)
-
-    @classmethod
-    def answer_together(cls, calls: Sequence[Encode]) -> list[Any]:
-        import ctranslate2
-
-        model = calls[0].model
-        frames = model.frames(calls[0].samples.size)
-        encoded = model.encoded(np.stack([log_mel(call.samples, frames, model.bands) for call in calls]))
-        begin = encoded.shape[1]
-        # If there are as many states as mels, CTranslate2 takes the array for features.
-        end = max(begin + round(model.options.silence_seconds / STATE_SECONDS), model.library.n_mels + 1)
-        silence = model.silence[:, begin:end]
-        each = [np.concatenate([states[None], silence], axis=1) for states in encoded]
-        return [ctranslate2.StorageView.from_array(states) for states in each]
-
-
-@dataclass(frozen=True)
-class Generate(Batchable, _InTurn):
+class Generate(Batchable):
     """A call: CTranslate2's beam search after the forced `prefix`, given the text `previous` to the window.
 
     encoded: see `Network.encode`. start: the tokens that name languages and task.
@@ -219,6 +228,7 @@ class Generate(Batchable, _InTurn):
     The answer: a beam, whose tokens include the prefix.
     """
 
+    model: Network
     encoded: Any
     start: Tokens
     previous: Tokens
@@ -227,6 +237,10 @@ class Generate(Batchable, _InTurn):
     max_new: int
 
     most = MOST_WINDOWS
+
+    @property
+    def turn(self) -> Turns | None:  # type: ignore[override]
+        return self.model.turn
 
     @property
     def together(self) -> Hashable:
@@ -280,52 +294,6 @@ class Generate(Batchable, _InTurn):
             # Text never contains special tokens (<eos> and all after it in the vocabulary).
             beams.append([Hypothesis(tuple(t for t in ids if t < model.eos), score) for ids, score in found])
         return beams
-
-
-@dataclass(frozen=True)
-class Align(_InTurn):
-    """A call: where each token of a text begins, by the decoder's attention, and how probable it is.
-
-    It shares no batch: CTranslate2 would take the padding of shorter texts for tokens, and on a processor a batch takes
-    up to twice the time of its texts one by one.
-
-    encoded: see `Network.encode`. start: the tokens that name languages and task.
-    frames: how many frames of log_mel (10 ms) are audio.
-    """
-
-    encoded: Any
-    start: Tokens
-    tokens: Tokens
-    frames: int
-
-    def answer(self) -> Aligned:
-        if not self.tokens:
-            return Aligned([0], 0.0)
-        [found] = self.model.library.align(self.encoded, list(self.start[:-1]), [list(self.tokens)], self.frames)
-        begins = [0] * (len(self.tokens) + 1)
-        for token, frame in reversed(found.alignments):
-            begins[token] = frame
-        each = np.log(np.maximum(found.text_token_probs, LEAST_P))
-        return Aligned(begins, float(each.sum()), tuple(each.tolist()))
-
-
-@dataclass(frozen=True)
-class Tell(_InTurn):
-    """A call: how probable each language is in the first `seconds` of a window; empty: it knows English alone."""
-
-    encoded: Any
-    seconds: float
-
-    def answer(self) -> dict[str, float]:
-        import ctranslate2
-
-        library = self.model.library
-        if not library.is_multilingual:
-            return {}
-        # Not the silence that fills the window: reading it would take as long as encoding the speech.
-        states = np.array(self.encoded)[:, : max(round((self.seconds + 1) / STATE_SECONDS), library.n_mels + 1)]
-        [found] = library.detect_language(ctranslate2.StorageView.from_array(states))
-        return {code_of(token.strip("<|>")): p for token, p in reversed(found)}
 
 
 def _joined(encoded: Sequence[Any]) -> Any:

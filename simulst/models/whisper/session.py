@@ -8,20 +8,11 @@ from typing import Any
 
 from simulst.audio.units import FRAME, SAMPLE_RATE
 from simulst.background import Background
-from simulst.calls import Steps, ask, run_alone
+from simulst.calls import Alone, Steps, ask, run_alone
 from simulst.errors import warn_once
 from simulst.hypotheses import Beam, Found, Hypothesis, Tokens
 from simulst.languages import code_of
-from simulst.models.whisper.network import (
-    STATE_SECONDS,
-    WINDOW_SECONDS,
-    Align,
-    Aligned,
-    Encode,
-    Generate,
-    Network,
-    Tell,
-)
+from simulst.models.whisper.network import STATE_SECONDS, WINDOW_SECONDS, Aligned, Generate, Network
 from simulst.models.whisper.prompts import PREVIOUS_TOKENS, PROMPT_TOKENS, known_tokens, previous_tokens
 from simulst.models.window import WindowedSession
 from simulst.needs import Need
@@ -76,7 +67,7 @@ class WhisperSession(WindowedSession):
     def _encode(self) -> Steps[None]:
         # The memo is asked only once: without a memo, the same window is encoded only once, too.
         if self._states is None or self._states[0] != self.audio_key:
-            call = Encode(self._model, self._audio)
+            call = self._model.encoding(self._audio)
             states = yield from self.meter.shared_call(("encode", self.audio_key), call)
             self._states, self._alignments = (self.audio_key, states), {}
             self._earlier, self._heard = self._heard, (self._offset, self._audio.size, states)
@@ -108,7 +99,7 @@ class WhisperSession(WindowedSession):
         if seconds < HEARD_SECONDS or not self.meter.first("language"):
             return
         with self.meter.uncounted():
-            call = Tell(self._model, self._encoded, seconds)
+            call = Alone(self._model.tell, (self._encoded, seconds), self._model.turn)
             found = yield from self.meter.shared_call(("language", self.audio_key), call)
         heard = max(found, key=found.__getitem__, default="")
         if found and found[heard] > MORE_PROBABLE * found.get(code_of(source), 1.0):
@@ -144,7 +135,7 @@ class WhisperSession(WindowedSession):
         if self._earlier is None or self._earlier[0] != self._offset:
             return [(p, -math.inf) for p in now]
         offset, samples, states = self._earlier
-        call = Align(self._model, states, self._begin, text, samples // FRAME)
+        call = Alone(self._model.align, (states, self._begin, text, samples // FRAME), self._model.turn)
         key = ("align", (offset, offset + samples), self._begin, text)  # as for the step before
         before = yield from self.meter.shared_call(key, call)
         return list(zip(now, before.each, strict=True))
@@ -199,7 +190,8 @@ class WhisperSession(WindowedSession):
 
     def _aligned(self, start: Tokens, tokens: Tokens) -> Steps[Aligned]:
         if (start, tokens) not in self._alignments:
-            call = Align(self._model, self._encoded, start, tokens, self._audio.size // FRAME)
+            about = self._encoded, start, tokens, self._audio.size // FRAME
+            call = Alone(self._model.align, about, self._model.turn)
             key = ("align", self.audio_key, start, tokens)
             self._alignments[start, tokens] = yield from self.meter.shared_call(key, call)
         return self._alignments[start, tokens]

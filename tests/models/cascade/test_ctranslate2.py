@@ -14,9 +14,10 @@ import tiny_huggingface
 from fake import opened as opened_stop
 
 from simulst.background import Background
+from simulst.calls import Batched
 from simulst.errors import SimulstError
 from simulst.models import digest_of_weights, load_model
-from simulst.models.cascade.ctranslate2 import CTranslate2Text, Source, Translate, most_tokens
+from simulst.models.cascade.ctranslate2 import CTranslate2Text, Source, most_tokens, translating
 from simulst.models.cascade.huggingface import HuggingFaceText
 from simulst.models.cascade.llm import LLM
 from simulst.opening import Opening
@@ -86,38 +87,39 @@ def test_texts_in_a_batch(folders: dict[str, tuple[Path, Path]]) -> None:
         ("the", ()),
     ]
     calls = [
-        Translate(translations[i % 2], translations[0].source(text), prefix, BeamSearch(3))
+        translating(translations[i % 2], translations[0].source(text), prefix, BeamSearch(3))
         for i, (text, prefix) in enumerate(asked)
     ]
     assert len({call.together for call in calls}) == 1
-    found, alone = Translate.answer_together(calls), [call.answer() for call in calls]
+    found, alone = Batched.answer_together(calls), [call.answer() for call in calls]
     assert [[h.tokens for h in beam] for beam in found] == [[h.tokens for h in beam] for beam in alone]
     for together, apart in zip(found, alone, strict=True):
         assert [h.score for h in together] == pytest.approx([h.score for h in apart], abs=1e-4)
-    bounds = [call.source.most for call in calls]
+    source = calls[0].argument[2]
+    bounds = [call.argument[2].most for call in calls]
     longest = [max(len(h.tokens) for h in beam) for beam in found]
     assert any(length == bound < max(bounds) for length, bound in zip(longest, bounds, strict=True))
     # At its bound, a text that has ended in that same step is found beside those that have not.
     near = [
-        Translate(translations[0], Source(tokens, most_tokens(tokens)), prefix, BeamSearch(5, no_repeat_ngram=3))
+        translating(translations[0], Source(tokens, most_tokens(tokens)), prefix, BeamSearch(5, no_repeat_ngram=3))
         for tokens, prefix in (((72, 33, 40, 2), ()), ((72, 63, 62, 62, 59, 39, 2), (31, 31, 11)))
     ]
     assert len({call.together for call in near}) == 1
-    found, alone = Translate.answer_together(near), [call.answer() for call in near]
+    found, alone = Batched.answer_together(near), [call.answer() for call in near]
     assert [[h.tokens for h in beam] for beam in found] == [[h.tokens for h in beam] for beam in alone]
     # Without a penalty, a search may go on although enough has ended.
-    assert len({replace(call, options=BeamSearch(5, 0.0)).together for call in near}) == 2
-    full = tuple(range(10, 10 + calls[0].source.most))
-    assert Translate(translations[0], calls[0].source, full, BeamSearch(3)).together is None
+    assert len({translating(*call.argument[:1], *call.argument[2:], BeamSearch(5, 0.0)).together for call in near}) == 2
+    full = tuple(range(10, 10 + source.most))
+    assert translating(translations[0], source, full, BeamSearch(3)).together is None
     other = opened(folders["m2m"][1])
-    assert Translate(other, calls[0].source, (), BeamSearch(3)).together != calls[0].together
+    assert translating(other, source, (), BeamSearch(3)).together != calls[0].together
 
 
 def test_texts_without_and_with_a_prefix_share_no_batch(folders: dict[str, tuple[Path, Path]]) -> None:
     """CTranslate2 treats <eos> otherwise if there is a prefix in the batch. M2M-100's language is one."""
     for kind, groups in (("marian", 2), ("m2m", 1)):
         ours = opened(folders[kind][1])
-        calls = [Translate(ours, ours.source("the dog"), prefix, BeamSearch(3)) for prefix in ((), (10,), (10, 11))]
+        calls = [translating(ours, ours.source("the dog"), prefix, BeamSearch(3)) for prefix in ((), (10,), (10, 11))]
         assert len({call.together for call in calls}) == groups
 
 
@@ -146,24 +148,25 @@ def test_chats_in_a_batch(beam: int, folders: dict[str, tuple[Path, Path]]) -> N
     several: list[Any] = [opener(opening) for opening in openings]
     asked = [(SENTENCE, (), ()), ("the dog", (10, 11), ()), ("the", (12,), (("the cat", "die Katze"),)), ("a", (), ())]
     calls = [
-        Translate(one, one.source(text, past), prefix, BeamSearch(beam))
+        translating(one, one.source(text, past), prefix, BeamSearch(beam))
         for one in several
         for text, prefix, past in asked
     ]
-    statics = {one._static(call.source) for call in calls for one in [call.translation]}
+    statics = {one._static(source) for one, _, source, _ in (call.argument for call in calls)}
     assert {*map(bool, statics)} == {True, False} and len(statics) == 2
-    groups: dict[Any, list[Translate]] = {}
+    groups: dict[Any, list[Batched]] = {}
     for call in calls:
         groups.setdefault(call.together, []).append(call)
     assert len(groups) == 2 if beam == 1 else len(groups) > 2
     for group in groups.values():
-        found, alone = Translate.answer_together(group), [call.answer() for call in group]
+        found, alone = Batched.answer_together(group), [call.answer() for call in group]
         assert [[h.tokens for h in beam] for beam in found] == [[h.tokens for h in beam] for beam in alone]
-        assert all(h.tokens[: len(call.prefix)] == call.prefix for call in group for h in call.answer())
+        prefixes = [call.argument[3] for call in group]
+        assert all(h.tokens[: len(p)] == p for p, beam in zip(prefixes, alone, strict=True) for h in beam)
     several[0]._begin = ()
-    [expected] = several[0].translate([calls[0].source], [()], BeamSearch(beam))
+    [expected] = several[0].translate([calls[0].argument[2]], [()], BeamSearch(beam))
     assert [h.tokens for h in expected] == [h.tokens for h in calls[0].answer()]
-    assert any(len(h.tokens) == call.source.most for call in calls for h in call.answer())
+    assert any(len(h.tokens) == call.argument[2].most for call in calls for h in call.answer())
 
 
 @pytest.mark.parametrize("kind", ["marian", "qwen3"])

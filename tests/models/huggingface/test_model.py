@@ -20,7 +20,7 @@ from hypothesis import strategies as st
 from tiny_huggingface import KINDS, PAIRS, noise
 
 from simulst import meter
-from simulst.calls import run_alone
+from simulst.calls import Batched, run_alone
 from simulst.config import parse_decoding
 from simulst.errors import SimulstError, warn_once
 from simulst.hypotheses import Tokens
@@ -29,7 +29,7 @@ from simulst.models import load_model
 from simulst.models.huggingface import decoder
 from simulst.models.huggingface import model as module
 from simulst.models.huggingface.architectures import Architecture, Canary, Seamless, Whisper
-from simulst.models.huggingface.model import Encode, HuggingFace, HuggingFaceSession, monotonic_frames
+from simulst.models.huggingface.model import HuggingFace, HuggingFaceSession, encoding, monotonic_frames
 from simulst.needs import Need
 from simulst.opening import Opening
 from simulst.policy.context import Look
@@ -149,13 +149,13 @@ def test_greedy_bwbs_is_a_loop_over_the_decoder(model: HuggingFace, repetition: 
 
 def test_a_sweep_encodes_once(model: HuggingFace, monkeypatch: pytest.MonkeyPatch) -> None:
     encoded: list[int] = []
-    encode = type(model.architecture).encode
+    encode = type(model.architecture).encode_together
 
-    def counting(self: Architecture, samples: np.ndarray) -> Any:
-        encoded.append(samples.size)
-        return encode(self, samples)
+    def counting(self: Architecture, windows: list[np.ndarray]) -> Any:
+        encoded.extend(window.size for window in windows)
+        return encode(self, windows)
 
-    monkeypatch.setattr(type(model.architecture), "encode", counting)
+    monkeypatch.setattr(type(model.architecture), "encode_together", counting)
     memo, samples = Memo(), noise(1.3)
     shared = [run(model, policy, samples, 16000, Meter(memo)) for policy in POLICIES[:3]]
     assert len(encoded) == len(set(encoded)) == 3
@@ -170,7 +170,7 @@ def test_a_sweep_encodes_once(model: HuggingFace, monkeypatch: pytest.MonkeyPatc
 )
 def test_windows_together(models: dict[str, HuggingFace], kind: str, sizes: list[int], most: float) -> None:
     """Encoded in batches that are not too long, each as alone. Nobody keeps the memory of others."""
-    calls, groups = [Encode(models[kind].architecture, noise(2, n)[:size]) for n, size in enumerate(sizes)], {}
+    calls, groups = [encoding(models[kind].architecture, noise(2, n)[:size]) for n, size in enumerate(sizes)], {}
     for call in calls:
         groups.setdefault(call.together, []).append(call)
     assert len(groups) <= len(set(sizes))
@@ -180,7 +180,7 @@ def test_windows_together(models: dict[str, HuggingFace], kind: str, sizes: list
             few = group[0].most
             assert few == 1 or few * group[0].size <= most * 16000 + group[0].size / 2
             batches = [group[start : start + few] for start in range(0, len(group), few)]
-            answers = [found for batch in batches for found in Encode.answer_together(batch)]
+            answers = [found for batch in batches for found in Batched.answer_together(batch)]
             for call, found in zip(group, answers, strict=True):
                 alone = call.answer()
                 assert found.heard == alone.heard
@@ -401,13 +401,13 @@ def test_a_search_from_the_memo_costs_what_it_costs_alone(
     clock = SimpleNamespace(now=0.0, perf_counter=lambda: clock.now)
     monkeypatch.setattr(meter, "time", clock)
     model: Any = load_model(folders["speech_to_text"], threads=1, window=5.0)
-    encode = model.architecture.encode
+    encode = model.architecture.encode_together
 
-    def ticking(samples: Any) -> Any:
+    def ticking(windows: Any) -> Any:
         clock.now += 1.0
-        return encode(samples)
+        return encode(windows)
 
-    monkeypatch.setattr(model.architecture, "encode", ticking)
+    monkeypatch.setattr(model.architecture, "encode_together", ticking)
     search = {"type": "joint_beam", "beam": 1, "ctc_weight": 0.0, "max_length_ratio": 0.05}
     chunks = {"read": {"type": "chunk", "ms": 2000}, "commit": {"type": "all"}, "search": search}
     memo, charged = Memo(), []
@@ -491,10 +491,8 @@ def test_a_stop_that_asks_when_tokens_end(model: HuggingFace, monkeypatch: pytes
         return len(view.tokens) == 3
 
     encoded: list[int] = []
-    encode = type(model.architecture).encode
-    monkeypatch.setattr(
-        type(model.architecture), "encode", lambda self, samples: encoded.append(1) or encode(self, samples)
-    )
+    kind, encode = type(model.architecture), type(model.architecture).encode_together
+    monkeypatch.setattr(kind, "encode_together", lambda self, windows: encoded.append(1) or encode(self, windows))
     run_alone(session.search(committed, GREEDY, opened(Asks(ask, frozenset({Need.END_TIMES})))))
     assert len(encoded) == 1
     assert [len(tokens) for tokens, _ in asked] == [0, 1, 2, 3]
