@@ -50,15 +50,11 @@ def load_model(path: str | Path, cores: int = 0, /, **options: Any) -> Model:
         except ModuleNotFoundError as error:
             raise SimulstError(f"{path}: {not_installed(error)}") from error
     own = _own(path)
-    known = _parameters(own)
-    for name in options:
-        if name not in known:
-            raise SimulstError(f"{path}: the model has no option '{name}'; it has {', '.join(known) or 'no options'}.")
-    lacking = [name for name, one in inspect.signature(own).parameters.items() if _needed(one) and name not in options]
-    if lacking:
-        raise SimulstError(
-            f"{path}: the model needs the option '{lacking[0]}'; give --model-option {lacking[0]}=VALUE."
-        )
+    try:
+        inspect.signature(own).bind(**options)
+    except TypeError as error:
+        known = ", ".join(_parameters(own)) or "no options"
+        raise SimulstError(f"{path}: {error}; the model has {known} (--model-option NAME=VALUE).") from error
     try:
         return own(**options)
     except SimulstError:
@@ -240,13 +236,6 @@ def _own(path: str | Path) -> Any:
             f"{path}: not a model; write a class like Model in simulst/session.py, with a method session(opening)."
         ) from error
     return own
-
-
-def _needed(parameter: inspect.Parameter) -> bool:
-    return parameter.default is parameter.empty and parameter.kind not in (
-        parameter.VAR_POSITIONAL,
-        parameter.VAR_KEYWORD,
-    )
 
 
 def _parameters(own: Any) -> list[str]:

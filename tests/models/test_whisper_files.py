@@ -25,7 +25,7 @@ from simulst.streams import open_stream
         ({"alignment_heads": [[0, 2]]}, "names head 2 of layer 0"),
         ({"alignment_heads": [[-1, 0]]}, "names head 0 of layer -1"),
         ({"alignment_heads": []}, "names no alignment_heads, by which times of tokens are found; convert"),
-        ({"alignment_heads": None}, r"config\.json is broken"),
+        ({"alignment_heads": None}, r"config\.json: alignment_heads: Input should be a valid list"),
         ({"suppress_ids": [60000]}, "suppress_ids names the token 60000"),
         ({"suppress_ids": [-5]}, "suppress_ids names the token -5"),
         ({"suppress_ids_begin": [60000]}, "suppress_ids_begin names the token 60000"),

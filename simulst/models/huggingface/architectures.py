@@ -28,8 +28,8 @@ from simulst.languages import code_of, unit_of
 from simulst.models.huggingface.decoder import Pairs, Project, SteppedDecoder, sizes_of
 from simulst.models.huggingface.language_tokens import LanguageTokens
 from simulst.models.huggingface.options import HuggingFaceOptions
-from simulst.models.whisper.features import FFT, SILENCE, log_mel
-from simulst.models.whisper.prompts import ENGLISH_VOCABULARY, check_english, whisper_task
+from simulst.models.whisper.features import FFT, SILENCE, frames_of, log_mel
+from simulst.models.whisper.prompts import ENGLISH_VOCABULARY, Languages
 from simulst.policy.context import HeadPairs, WaitToken
 from simulst.search import JointOptions
 from simulst.search.terms import Terms, terms_of
@@ -225,26 +225,18 @@ class Whisper(Architecture):
 
     def prompt(self, source: str, target: str, previous: Tokens = ()) -> Tokens:
         before = (self._special("<|startofprev|>"), *previous) if previous else ()
-        start, end = self._special("<|startoftranscript|>"), self._special("<|notimestamps|>")
-        if self._english:
-            check_english(self.path, source, target)
-            return (*before, start, end)
-        self.languages.find(source)
-        languages = (code_of(source), code_of(target))
-        language, task = whisper_task(self.path, *languages, self.options.other_targets)
-        return (*before, start, self.languages.find(language)[0], self._special(task), end)
+        return before + self._pairs.prompt(source, target, self._special)
 
     @property
-    def _english(self) -> bool:
-        """Whether it hears English alone. The tokenisers of such models have the languages, too."""
+    def _pairs(self) -> Languages:
+        """The tokenisers of models that hear English alone have the languages, too."""
         english = self._setting("is_multilingual") is False or self.model.config.vocab_size == ENGLISH_VOCABULARY
-        return english or not self.languages
+        return Languages(self.path, {} if english else self.languages.numbers, self.options.other_targets)
 
     @property
     def language_pairs(self) -> dict[str, tuple[str, ...]]:
         """Spoken → written languages: English, and the spoken one."""
-        known = ["en"] if self._english else sorted(self.languages.numbers)
-        return {code: tuple(dict.fromkeys(("en", code))) for code in known}
+        return self._pairs.pairs
 
     @torch.inference_mode()
     def spoken_languages(self, samples: np.ndarray) -> dict[str, float]:
@@ -263,7 +255,7 @@ class Whisper(Architecture):
 
     def inputs(self, windows: Sequence[np.ndarray]) -> dict[str, Tensor]:
         """Log-mel features of the longest window and `padding_seconds`: less than 30 s."""
-        count = self._count(max(window.size for window in windows))
+        count = self.padded(max(window.size for window in windows)) // FRAME
         features = [log_mel(window, count, self._bands) for window in windows]
         return {"input_features": torch.from_numpy(np.stack(features))}
 
@@ -271,7 +263,7 @@ class Whisper(Architecture):
         _ = self._silence_projected, self._numbers
 
     def padded(self, samples: int) -> int:
-        return self._count(samples) * FRAME
+        return frames_of(samples, self.options.padding_seconds, self.longest_seconds) * FRAME
 
     def encode_together(self, windows: Sequence[np.ndarray]) -> list[Encoded]:
         together = self._encode(self.inputs(windows)["input_features"])
@@ -295,11 +287,6 @@ class Whisper(Architecture):
                 part = linear(frames[:new]).unflatten(1, (layer.encoder_attn.num_heads, -1)).transpose(0, 1)[None]
                 parts.append(torch.cat([part, known[len(parts)]], 2) if silence else part.contiguous())
         return tuple(zip(parts[::2], parts[1::2], strict=True))
-
-    def _count(self, samples: int) -> int:
-        """Frames of features for a window of so many samples."""
-        seconds = min(samples / SAMPLE_RATE + self.options.padding_seconds, self.longest_seconds)
-        return 2 * max(1, math.ceil(seconds * SAMPLE_RATE / FRAME / 2))  # the encoder halves it
 
     @torch.inference_mode()
     def _encode(self, features: Tensor) -> Tensor:

@@ -48,6 +48,7 @@ class CausalDecoder(SteppedDecoder):
     known: what the search before this one has read. What this one has in common with it is not read again.
     wanted: which rows of attention are shown, if a search asks for attention. They are those of the whole text, of what
         was read before, too.
+    audio: where in the prompt the memory's frames stand, as embeddings. heard: how many of them are no padding.
     """
 
     def __init__(
@@ -58,15 +59,17 @@ class CausalDecoder(SteppedDecoder):
         never: Tokens,
         known: Kept | None = None,
         wanted: Wanted | None = None,
+        audio: range = range(0),
+        heard: int | None = None,
     ) -> None:
-        super().__init__(model, prompt, (*never, *ends[1:]))
-        self.eos = ends[0]
+        super().__init__(model, prompt, (*never, *ends[1:]), heard=heard)
+        self.eos, self._audio = ends[0], audio
         self._ends = torch.tensor(ends, device=model.device)
         self._known, self._wanted = Kept() if known is None else known, wanted
 
     def memory(self) -> Kept:
         """What is known, and its rows, if they are those that are wanted."""
-        memory, known = Kept(), self._known
+        memory, known = Kept(self._heard), self._known
         memory.read, memory.state, memory.wanted = known.read, known.state, self._wanted
         if known.wanted != self._wanted:
             memory.state = replace(known.state, attention=None)
@@ -108,8 +111,16 @@ class CausalDecoder(SteppedDecoder):
         return log_p, State(pairs_of(cache), _longer(state.attention, found.rows(0)))
 
     def _inputs(self, tokens: Tensor, before: int, memory: Memory) -> dict[str, Tensor]:
-        """How the model is given tokens (n, m) after so many others. Where audio stands, it may be embeddings."""
-        return {"input_ids": tokens}
+        """How the model is given tokens (n, m) after so many others: where audio stands, as embeddings."""
+        if not self._audio:
+            return {"input_ids": tokens}
+        rows = self._model.get_input_embeddings()(tokens.clamp(min=0))
+        here = torch.arange(before, before + tokens.shape[1], device=tokens.device) - self._audio.start
+        audio = (here >= 0) & (here < len(self._audio))
+        if audio.any():
+            assert memory.frames is not None
+            rows[:, audio] = memory.frames[0, here[audio]].to(rows.dtype)
+        return {"inputs_embeds": rows}
 
     def _next(self, inputs: dict[str, Tensor], cache: Any, **options: Any) -> Tensor:
         """log p of what follows the tokens (n, m) → (n, V) float32. The cache gets their keys and values."""

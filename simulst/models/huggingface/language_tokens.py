@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import re
 from typing import Any
 
@@ -43,7 +44,7 @@ class LanguageTokens:
     def __bool__(self) -> bool:
         return bool(self._tokens)
 
-    @property
+    @functools.cached_property
     def numbers(self) -> dict[str, int]:
         """Language code → the id of its first token."""
         return {code: known[0][1] for code, known in self._tokens.items()}

@@ -20,7 +20,7 @@ from simulst.models.heads import looked_at
 from simulst.models.huggingface.architectures import Encoded
 from simulst.models.huggingface.attention import Wanted
 from simulst.models.huggingface.causal import CausalDecoder, Kept
-from simulst.models.huggingface.decoder import Memory, sizes_of
+from simulst.models.huggingface.decoder import sizes_of
 from simulst.models.huggingface.model import HuggingFaceSession
 from simulst.needs import Need
 from simulst.opening import Opening
@@ -59,13 +59,14 @@ class SpeechLLMSession(HuggingFaceSession):
         self._known = search.memory
         return search
 
-    def _decoder(self, encoded: Encoded, heads: HeadPairs | None = None) -> SpeechDecoder:
+    def _decoder(self, encoded: Encoded, heads: HeadPairs | None = None) -> CausalDecoder:
+        """heads: those whose attention to the audio is shown; None: those that the last STOP looks at."""
         model: Any = self._model
-        first = len(self._chat()[0])
+        first, prompt, heard = len(self._chat()[0]), self._prompt(), encoded.heard
         audio = range(first, first + len(encoded.frames))
-        prompt = self._prompt()
         heads = (self._shown_heads or ()) if heads is None else heads
-        return SpeechDecoder(model.model, prompt, model.ends, model.never, self._known, audio, encoded.heard, heads)
+        wanted = Wanted(heads, first, first + heard, len(prompt) - 1) if heads else None
+        return CausalDecoder(model.model, prompt, model.ends, model.never, self._known, wanted, audio, heard)
 
     def _attention(self, tokens: Tokens, encoded: Encoded) -> Tensor:
         decoder = self._decoder(encoded, self._aligning)
@@ -128,41 +129,3 @@ class Places:
         new = range(self._next, self._next - (len(rows) - same), -1)
         self._rows, self._numbers, self._next = rows, (*self._numbers[:same], *new), new.stop
         return self._numbers
-
-
-class SpeechDecoder(CausalDecoder):
-    """A decoder for one search. The memory's frames are embeddings, which stand in the prompt.
-
-    audio: where they do. heard: how many of them are of speech and no padding.
-    heads: those whose attention to these is shown, if a search asks for it.
-    The others are as in `CausalDecoder`.
-    """
-
-    def __init__(
-        self,
-        model: Any,
-        prompt: Tokens,
-        ends: Tokens,
-        never: Tokens,
-        known: Kept | None,
-        audio: range,
-        heard: int,
-        heads: HeadPairs = (),
-    ) -> None:
-        wanted = Wanted(heads, audio.start, audio.start + heard, len(prompt) - 1) if heads else None
-        super().__init__(model, prompt, ends, never, known, wanted)
-        self._audio, self._heard = audio, heard
-
-    def memory(self) -> Kept:
-        memory = super().memory()
-        memory._heard = self._heard
-        return memory
-
-    def _inputs(self, tokens: Tensor, before: int, memory: Memory) -> dict[str, Tensor]:
-        rows = self._model.get_input_embeddings()(tokens.clamp(min=0))
-        here = torch.arange(before, before + tokens.shape[1], device=tokens.device) - self._audio.start
-        audio = (here >= 0) & (here < len(self._audio))
-        if audio.any():
-            assert memory.frames is not None
-            rows[:, audio] = memory.frames[0, here[audio]].to(rows.dtype)
-        return {"inputs_embeds": rows}

@@ -17,7 +17,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from simulst.models.base import Family
-from simulst.models.whisper.files import FILES, VOCABULARY, VOCABULARY_LINES, read_config, read_vocabulary
+from simulst.models.whisper.files import FILES, VOCABULARY, VOCABULARY_LINES, languages_of, read_config, read_vocabulary
 from simulst.models.whisper.model import Whisper
 from simulst.models.whisper.network import WhisperOptions
 from simulst.models.whisper.prompts import Languages
@@ -27,15 +27,15 @@ def _languages(path: Path, options: WhisperOptions) -> Languages | None:
     """None: what its files say of them does not fit, which loading tells."""
     if not (path / "config.json").is_file():
         return None
-    vocabulary, lang_ids = read_vocabulary(path), read_config(path).lang_ids
-    if any(token >= len(vocabulary) for token in lang_ids):
+    vocabulary, config = read_vocabulary(path), read_config(path)
+    if any(token >= len(vocabulary) for token in config.lang_ids):
         return None
-    return Languages(path, vocabulary, lang_ids, options.other_targets)
+    return languages_of(path, vocabulary, config, options.other_targets)
 
 
 def _check(path: Path, options: WhisperOptions, source: str, target: str) -> None:
     if languages := _languages(path, options):
-        languages.prompt(source, target)
+        languages.prompt(source, target, special=lambda token: 0)
 
 
 def _tells(path: Path, options: WhisperOptions) -> bool:

@@ -2,13 +2,21 @@
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 
 from simulst.audio.mel import MelBands, power_spectrum
-from simulst.audio.units import FRAME
+from simulst.audio.units import FRAME, SAMPLE_RATE
 
 FFT = 400
 SILENCE = -0.5  # log-mel of silence after speech: 8 decades under usual speech, in Whisper's scaling
+
+
+def frames_of(samples: int, padding_seconds: float, longest_seconds: float) -> int:
+    """How many frames are encoded for a window of so many samples, an even number, as the encoder halves it."""
+    seconds = min(samples / SAMPLE_RATE + padding_seconds, longest_seconds)
+    return 2 * max(1, math.ceil(seconds * SAMPLE_RATE / FRAME / 2))
 
 
 def log_mel(samples: np.ndarray, frames: int, bands: MelBands) -> np.ndarray:

@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
-import json
 import re
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
 
 from simulst.errors import SimulstError
+from simulst.languages import code_of
 from simulst.models.ctranslate2_file import read_variables
-from simulst.options import read_fields
+from simulst.models.whisper.prompts import ENGLISH_VOCABULARY, Languages
+from simulst.options import read_json_fields
 
 VOCABULARY, VOCABULARY_LINES = "vocabulary.json", "vocabulary.txt"
 FILES = ("model.bin", VOCABULARY, "tokenizer.json", "config.json")
+AGAIN = "fetch the model again"
 _LAYER = re.compile(r"decoder/layer_\d+/ffn/linear_0/weight")
 
 
@@ -58,25 +59,21 @@ class Config:
 
 def read_config(path: Path) -> Config:
     """What config.json says. Raises SimulstError: it is broken."""
-    config = read_json(path / "config.json")
-    return read_fields(Config, config, f"{path}: config.json is broken", "fetch the model again")
+    return read_json_fields(Config, path / "config.json", AGAIN)
+
+
+def languages_of(path: Path, vocabulary: list[str], config: Config, other_targets: bool) -> Languages:
+    """What a model of this vocabulary hears and writes. path: of the model, for errors."""
+    names = {token: vocabulary[token].strip("<|>") for token in config.lang_ids if 0 <= token < len(vocabulary)}
+    english = len(vocabulary) == ENGLISH_VOCABULARY
+    return Languages(path, {} if english else {code_of(name): token for token, name in names.items()}, other_targets)
 
 
 def read_vocabulary(path: Path) -> list[str]:
     """The tokens, in order: vocabulary.json or, in older models, vocabulary.txt with a token a line."""
     if (path / VOCABULARY).is_file():
-        tokens = read_json(path / VOCABULARY)
-        if not (isinstance(tokens, list) and all(isinstance(token, str) for token in tokens)):
-            raise SimulstError(f"{path}: {VOCABULARY} is broken (it is another file); fetch the model again.")
-        return tokens
+        return read_json_fields(list[str], path / VOCABULARY, AGAIN)
     try:
         return (path / VOCABULARY_LINES).read_text(encoding="utf-8").removesuffix("\n").split("\n")
     except UnicodeDecodeError as error:
-        raise SimulstError(f"{path}: {VOCABULARY_LINES} is broken ({error}); fetch the model again.") from error
-
-
-def read_json(path: Path) -> Any:
-    try:
-        return json.loads(path.read_text(encoding="utf-8"))
-    except (ValueError, RecursionError) as error:  # not JSON, or not even text
-        raise SimulstError(f"{path.parent}: {path.name} is broken ({error}); fetch the model again.") from error
+        raise SimulstError(f"{path}: {VOCABULARY_LINES} is broken ({error}); {AGAIN}.") from error

@@ -45,6 +45,4 @@ class Whisper(Network):
         return self.tell(self.encode(window), window.size / SAMPLE_RATE)
 
     def _start_tokens(self, source: str, target: str) -> Tokens:
-        prompt = self._languages.prompt(source, target)
-        start, end = self.special("<|startoftranscript|>"), self.special("<|notimestamps|>")
-        return (start, end) if prompt is None else (start, prompt[0], self.special(prompt[1]), end)
+        return self._languages.prompt(source, target, self.special)

@@ -5,7 +5,6 @@ Windows and searches of several streams can share a batch, or be computed at onc
 
 from __future__ import annotations
 
-import math
 import weakref
 from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
@@ -24,9 +23,8 @@ from simulst.languages import code_of
 from simulst.machine.threads import available_cores
 from simulst.models.ctranslate2_batches import alike, reaches
 from simulst.models.ctranslate2_file import cannot_load
-from simulst.models.whisper.features import FFT, SILENCE, log_mel
-from simulst.models.whisper.files import FILES, VOCABULARY, VOCABULARY_LINES, read_config, read_vocabulary
-from simulst.models.whisper.prompts import Languages
+from simulst.models.whisper.features import FFT, SILENCE, frames_of, log_mel
+from simulst.models.whisper.files import FILES, VOCABULARY, VOCABULARY_LINES, languages_of, read_config, read_vocabulary
 from simulst.models.window import warn_of_full_context
 from simulst.search import BeamSearch
 
@@ -85,7 +83,7 @@ class Network:
             self._tokenizer = Tokenizer.from_file(str(path / "tokenizer.json"))
         except Exception as error:  # the library has no class of its own for it
             raise SimulstError(f"{path}: tokenizer.json is broken ({error}); fetch the model again.") from error
-        self._languages = Languages(path, vocabulary, self._config.lang_ids, options.other_targets)
+        self._languages = languages_of(path, vocabulary, self._config, options.other_targets)
         self.previous, self.eos = self.special("<|startofprev|>"), self.special("<|endoftext|>")
         for token in ("<|startoftranscript|>", "<|endoftext|>"):
             if vocabulary[self.special(token) : self.special(token) + 1] != [token]:
@@ -188,8 +186,7 @@ class Network:
 
     def frames(self, samples: int) -> int:
         """Of log_mel, for a window of so many samples."""
-        seconds = min(samples / SAMPLE_RATE + self.options.padding_seconds, WINDOW_SECONDS)
-        return 2 * max(1, math.ceil(seconds * SAMPLE_RATE / FRAME / 2))  # the encoder halves it
+        return frames_of(samples, self.options.padding_seconds, WINDOW_SECONDS)
 
     def special(self, token: str) -> int:
         """The number of a special token. Raises SimulstError: there is no such token."""

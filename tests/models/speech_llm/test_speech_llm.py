@@ -27,7 +27,6 @@ from simulst.models.heads import Spoken
 from simulst.models.huggingface.causal import CausalDecoder
 from simulst.models.huggingface.decoder import _shown_attention
 from simulst.models.huggingface.model import HuggingFace
-from simulst.models.speech_llm.model import SpeechDecoder
 from simulst.opening import Opening
 from simulst.policy.context import Context
 from simulst.policy.stop import AlignAtt
@@ -168,13 +167,13 @@ def test_steps_of_several_share_a_batch(model: HuggingFace, monkeypatch: pytest.
 def test_what_did_not_change_is_not_read_again(model: HuggingFace, monkeypatch: pytest.MonkeyPatch) -> None:
     """And what is found equals what a session without a past finds."""
     lengths: list[int] = []
-    read: Callable = SpeechDecoder._read
+    read: Callable = CausalDecoder._read
 
     def counting(self: Any, tokens: torch.Tensor, *others: Any) -> Any:
         lengths.append(tokens.shape[1])
         return read(self, tokens, *others)
 
-    monkeypatch.setattr(SpeechDecoder, "_read", counting)
+    monkeypatch.setattr(CausalDecoder, "_read", counting)
     samples, wide = noise(3), JointBeamSearch(beam=3, ctc_weight=0.0, max_length_ratio=0.3)
     session = session_of(model, samples[:24000])
     first = found(session)
