@@ -17,7 +17,7 @@ from torch import Tensor
 from simulst.commands.common import PATH, force_option, run_command
 from simulst.errors import SimulstError
 from simulst.files.folder import digest_of_file, written_whole
-from simulst.models.ctranslate2_file import Variables, read_variables
+from simulst.models.ctranslate2_library import Variables, read_variables
 
 
 def convert_whisper(folder: Path, out: Path, force: bool = False) -> None:

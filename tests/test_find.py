@@ -19,10 +19,9 @@ from simulst import find
 from simulst.config import TYPES, parse_decoding
 from simulst.errors import SimulstError
 from simulst.measure.metric import KNOWN, find_metrics
-from simulst.models import digest_of_weights, files_of_model, load_model
 from simulst.models.cascade.loading import RECOGNISERS, TRANSLATORS
 from simulst.models.huggingface.architectures import ARCHITECTURES
-from simulst.models.registry import _built_in, families
+from simulst.models.registry import _built_in, digest_of_weights, families, files_of_model, load_model
 from simulst.streams import open_stream
 
 POLICY = """

@@ -169,7 +169,7 @@ cluster_options = together(
 
 def task_of(model: str, source_lang: str, target_lang: str, model_options: tuple[str, ...], unit: str | None) -> Task:
     """The task that options describe. Raises SimulstError: an option of the model that is no NAME=VALUE."""
-    from simulst.models import parse_options
+    from simulst.models.registry import parse_options
     from simulst.runs import Task
 
     return Task(model, source_lang, target_lang, tuple(sorted(parse_options(model_options).items())), unit or "")

@@ -98,7 +98,7 @@ def serve(
         raise SimulstError("aiohttp is not installed; run: pip install 'simulst[serve]'.") from None
     from simulst.background import NOTHING, known_of_all
     from simulst.config import LIVE, load_decoding
-    from simulst.models import check_languages, load_model, parse_options
+    from simulst.models.registry import check_languages, load_model, parse_options
     from simulst.serve.client import Service, pairs_of
     from simulst.serve.keys import Keys
     from simulst.serve.log import Log

@@ -98,7 +98,7 @@ def translate(
     from simulst.audio.read import check_there, load_audio
     from simulst.background import NOTHING, known_of, read_backgrounds
     from simulst.config import LIVE, load_decoding
-    from simulst.models import check_languages, load_model, parse_options
+    from simulst.models.registry import check_languages, load_model, parse_options
     from simulst.policy.late import Wait
     from simulst.streams import open_stream
     from simulst.subtitles import Layout

@@ -2,26 +2,6 @@
 
 from __future__ import annotations
 
-from simulst.models.registry import (
-    check_languages,
-    digest_of_part,
-    digest_of_weights,
-    files_of_model,
-    files_of_part,
-    is_name,
-    load_model,
-    option_names,
-    parse_options,
-)
+from simulst.models.registry import load_model
 
-__all__ = [
-    "check_languages",
-    "digest_of_part",
-    "digest_of_weights",
-    "files_of_model",
-    "files_of_part",
-    "is_name",
-    "load_model",
-    "option_names",
-    "parse_options",
-]
+__all__ = ["load_model"]

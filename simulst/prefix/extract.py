@@ -21,9 +21,9 @@ from simulst.errors import SimulstError
 from simulst.files.folder import begun, digest, locked, write_atomically
 from simulst.languages import unit_of
 from simulst.machine.cluster import HERE, Cluster, mapper
-from simulst.models import digest_of_weights
 from simulst.models.espnet.model import ESPnet
 from simulst.models.espnet.network.decoder import CachedDecoder
+from simulst.models.registry import digest_of_weights
 from simulst.opening import Opening
 from simulst.options import Amount, Count, check_options
 from simulst.prefix.align import Translator, align

@@ -20,7 +20,7 @@ from simulst.files.folder import write_atomically
 from simulst.log import LOG
 from simulst.measure.metric import Metric, check_quality
 from simulst.measure.score import USUAL, Asked
-from simulst.models import is_name
+from simulst.models.registry import is_name
 from simulst.results.runs import ScoredRun, check_lag, check_same_data, load_runs, metrics_of
 from simulst.runs import compare_runs
 

@@ -33,7 +33,7 @@ from simulst.log.instance import Instance
 from simulst.machine.cluster import HERE, Cluster, Map, mapper
 from simulst.machine.threads import waited_seconds, waits
 from simulst.meter import Memo, Meter
-from simulst.models import digest_of_weights
+from simulst.models.registry import digest_of_weights
 from simulst.runs.folder import RunFolder, Task, audio_digest, model_of
 from simulst.session import Model
 from simulst.streams import OpenStream, open_stream

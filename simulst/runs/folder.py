@@ -32,7 +32,7 @@ from simulst.machine.cluster import worker_threads
 from simulst.machine.processor import processor
 from simulst.machine.threads import available_cores
 from simulst.measure.file import SCORES
-from simulst.models import check_languages, digest_of_part, load_model
+from simulst.models.registry import check_languages, digest_of_part, load_model
 from simulst.options import read_fields
 from simulst.session import Model
 

@@ -25,7 +25,7 @@ from simulst.background import NOTHING, known_of_all
 from simulst.config import load_decoding
 from simulst.errors import SimulstError, one_sentence
 from simulst.languages import unit_of
-from simulst.models import check_languages, load_model, parse_options
+from simulst.models.registry import check_languages, load_model, parse_options
 from simulst.streams import open_stream, skipped_steps
 
 logger = logging.getLogger(__name__)

@@ -34,7 +34,7 @@ from simulst.audio.units import SAMPLE_RATE
 from simulst.background import ALL, NOTHING, Background, Known, known_of_all, read_known
 from simulst.config import Decoding, load_decoding, parse_decoding
 from simulst.errors import SimulstError, one_sentence
-from simulst.models import check_languages, load_model
+from simulst.models.registry import check_languages, load_model
 from simulst.options import build_options
 from simulst.serve.sent import LONGEST
 from simulst.serve.simulstream_patches import patch

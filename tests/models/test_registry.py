@@ -17,8 +17,7 @@ from click.testing import CliRunner
 import simulst.models
 from simulst.commands.main import main
 from simulst.errors import SimulstError
-from simulst.models import digest_of_weights, load_model, option_names
-from simulst.models.registry import families, parse_options
+from simulst.models.registry import digest_of_weights, families, load_model, option_names, parse_options
 from simulst.serve.simuleval import StreamAgent
 from simulst.serve.simulstream import StreamProcessor
 

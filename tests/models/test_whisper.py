@@ -29,8 +29,8 @@ from simulst.config import Decoding
 from simulst.errors import SimulstError, warn_once
 from simulst.hypotheses import Beam, Hypothesis, Tokens
 from simulst.meter import Memo, Meter
-from simulst.models import check_languages
 from simulst.models.base import tells
+from simulst.models.registry import check_languages
 from simulst.models.whisper.features import log_mel
 from simulst.models.whisper.model import Whisper
 from simulst.models.whisper.network import Aligned, Generate, WhisperOptions

@@ -16,7 +16,7 @@ from simulst.audio.vad import CHUNK
 from simulst.config import Decoding
 from simulst.errors import SimulstError
 from simulst.meter import Meter
-from simulst.models import check_languages
+from simulst.models.registry import check_languages
 from simulst.opening import Opening
 from simulst.policy.commit import All, Hold, LocalAgreement
 from simulst.policy.read import Chunk

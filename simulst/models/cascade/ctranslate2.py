@@ -14,8 +14,7 @@ from simulst.hypotheses import Beam, Hypothesis, Tokens
 from simulst.models.cascade.chat import INSTRUCTION, REMEDY, Chat, ChatOptions
 from simulst.models.cascade.settings import beside
 from simulst.models.cascade.translators import MORE_TOKENS, TOKENS_PER_TOKEN, Opener, Past, Translation
-from simulst.models.ctranslate2_batches import alike, reaches
-from simulst.models.ctranslate2_file import cannot_load, kind_of
+from simulst.models.ctranslate2_library import alike, cannot_load, kind_of, reaches
 from simulst.opening import Opening
 from simulst.options import read_json_fields
 from simulst.policy.stop import Stopping, end_of

@@ -54,12 +54,8 @@ class LibraryModel(Translator):
 
         Raises SimulstError: there is no such model, or it does not fit.
         """
-        import torch
-
-        from simulst.models.huggingface.attention import attend_by_steps
-        from simulst.models.huggingface.decoder import read_last_only
         from simulst.models.huggingface.folder import find_folder
-        from simulst.models.huggingface.loading import quiet, read_model, read_tokenizer
+        from simulst.models.huggingface.loading import make_ready, quiet, read_model, read_tokenizer
 
         check_device(self.device)
         place = Path(beside(path, self.model))
@@ -70,11 +66,7 @@ class LibraryModel(Translator):
             model = read_model(place, folder, kind, self.dtype, self.trust_remote_code, fits, remedy)
             load = AutoTokenizer.from_pretrained
             tokenizer = read_tokenizer(place, lambda: load(folder, **trust), model.config)
-            attend_by_steps(model)  # not all models can
-        model.to(self.device).eval()
-        if cores:
-            read_last_only(model)
-            torch.set_num_threads(cores)
+            make_ready(model, self.device, cores)
         return place, folder, model, tokenizer
 
 

@@ -20,18 +20,25 @@ NO_CODE = {"trust_remote_code": False}  # else the library asks on the terminal
 
 def load(path: Path, options: HuggingFaceOptions, cores: int) -> Any:
     """A speech model from a folder or the hub. cores: processors that it may use. Raises SimulstError: as `read`."""
+    from simulst.models.huggingface.model import HuggingFace
+
+    architecture = read(path, options)
+    make_ready(architecture.model, options.device, options.threads or cores)
+    return HuggingFace(architecture)
+
+
+def make_ready(model: Any, device: str, threads: int) -> None:
+    """Have a model run there, token by token. threads: torch's; 0: it is to be trained, so it computes all logits."""
     import torch
 
     from simulst.models.huggingface.attention import attend_by_steps
     from simulst.models.huggingface.decoder import read_last_only
-    from simulst.models.huggingface.model import HuggingFace
 
-    architecture = read(path, options)
-    architecture.model = architecture.model.to(options.device)
-    read_last_only(architecture.model)
-    attend_by_steps(architecture.model)
-    torch.set_num_threads(options.threads or cores)
-    return HuggingFace(architecture)
+    model.to(device).eval()
+    attend_by_steps(model)
+    if threads:
+        read_last_only(model)
+        torch.set_num_threads(threads)
 
 
 def read(path: Path, options: HuggingFaceOptions, change: Callable[[Any], None] = lambda config: None) -> Any:

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from simulst.errors import SimulstError
 from simulst.languages import code_of
-from simulst.models.ctranslate2_file import read_variables
+from simulst.models.ctranslate2_library import read_variables
 from simulst.models.whisper.prompts import ENGLISH_VOCABULARY, Languages
 from simulst.options import read_json_fields
 

@@ -21,8 +21,7 @@ from simulst.errors import SimulstError
 from simulst.hypotheses import Beam, Hypothesis, Tokens
 from simulst.languages import code_of
 from simulst.machine.threads import available_cores
-from simulst.models.ctranslate2_batches import alike, reaches
-from simulst.models.ctranslate2_file import cannot_load
+from simulst.models.ctranslate2_library import alike, cannot_load, reaches
 from simulst.models.whisper.features import FFT, SILENCE, frames_of, log_mel
 from simulst.models.whisper.files import FILES, VOCABULARY, VOCABULARY_LINES, languages_of, read_config, read_vocabulary
 from simulst.models.window import warn_of_full_context

@@ -16,10 +16,10 @@ from fake import opened as opened_stop
 from simulst.background import Background
 from simulst.calls import Batched
 from simulst.errors import SimulstError
-from simulst.models import digest_of_weights, load_model
 from simulst.models.cascade.ctranslate2 import CTranslate2Text, Source, most_tokens, translating
 from simulst.models.cascade.huggingface import HuggingFaceText
 from simulst.models.cascade.llm import LLM
+from simulst.models.registry import digest_of_weights, load_model
 from simulst.opening import Opening
 from simulst.policy.stop import MaxTokens
 from simulst.search import BeamSearch, JointBeamSearch

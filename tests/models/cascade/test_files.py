@@ -19,7 +19,7 @@ import yaml
 from inotify_simple import INotify, flags
 
 from simulst.errors import SimulstError
-from simulst.models import digest_of_part, digest_of_weights, files_of_model, files_of_part, load_model
+from simulst.models.registry import digest_of_part, digest_of_weights, files_of_model, files_of_part, load_model
 
 OTHER = ("README.md", "model.fp32.safetensors", "model.fp32.safetensors.index.json", "made_of.json", "old.pth", "a.py")
 """Files that lie beside models and are no part of them."""

@@ -17,9 +17,9 @@ from simulst.background import Background, told
 from simulst.config import Decoding, parse_decoding
 from simulst.errors import SimulstError
 from simulst.meter import Memo, Meter
-from simulst.models import digest_of_weights, load_model
 from simulst.models.cascade.session import split_sentences
 from simulst.models.cascade.translators import place_of
+from simulst.models.registry import digest_of_weights, load_model
 from simulst.needs import Need
 from simulst.opening import Opening
 from simulst.policy.commit import All

@@ -16,9 +16,9 @@ import transformers
 
 from simulst.config import parse_decoding
 from simulst.errors import SimulstError, warn_once
-from simulst.models import digest_of_weights, load_model
 from simulst.models.cascade.huggingface import HuggingFaceText
 from simulst.models.huggingface.architectures import Architecture
+from simulst.models.registry import digest_of_weights, load_model
 from simulst.opening import Opening
 from simulst.policy.stop import AlignAtt
 from simulst.search import JointBeamSearch

@@ -10,8 +10,8 @@ import tiny_huggingface
 import transformers
 
 from simulst.errors import SimulstError
-from simulst.models import digest_of_weights, load_model, option_names
 from simulst.models.huggingface.model import HuggingFace
+from simulst.models.registry import digest_of_weights, load_model, option_names
 
 
 @pytest.fixture

@@ -22,11 +22,11 @@ from simulst.config import parse_decoding
 from simulst.errors import SimulstError
 from simulst.hypotheses import Tokens
 from simulst.meter import Meter
-from simulst.models import digest_of_weights, load_model
 from simulst.models.heads import Spoken
 from simulst.models.huggingface.causal import CausalDecoder
 from simulst.models.huggingface.decoder import _shown_attention
 from simulst.models.huggingface.model import HuggingFace
+from simulst.models.registry import digest_of_weights, load_model
 from simulst.opening import Opening
 from simulst.policy.context import Context
 from simulst.policy.stop import AlignAtt

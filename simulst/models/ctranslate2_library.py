@@ -1,14 +1,17 @@
-"""The file of a model in CTranslate2's form (model.bin): named arrays."""
+"""CTranslate2: the file of a model (model.bin), and which searches may share a batch: each finds what it finds alone."""
 
 from __future__ import annotations
 
 import mmap
 import struct
+from collections.abc import Hashable, Iterable
 from pathlib import Path
 
 import numpy as np
 
 from simulst.errors import SimulstError, first_line
+from simulst.hypotheses import Tokens
+from simulst.search import BeamSearch
 
 VERSION = 6  # of the form
 TYPES = {0: np.float32, 1: np.int8, 2: np.int16, 3: np.int32, 4: np.float16}
@@ -75,3 +78,27 @@ def cannot_load(path: Path, error: Exception, device: str) -> SimulstError:
 
     known = ", ".join(sorted({"auto", "default", *get_supported_compute_types(device)}))
     return SimulstError(f"{said}; on {device}, compute_type may be {known}.")
+
+
+def alike(options: BeamSearch, prefix: Tokens, bound: int) -> Hashable:
+    """Searches for which this is equal may share a batch.
+
+    If one text of a batch has a prefix, CTranslate2 lets only the best continuation of each text end in the first step.
+    Alone, a text without a prefix may also end there by its second best.
+
+    Without a length penalty, a search goes on after `beam` hypotheses have ended, until the best has. So its bound may
+    decide although what is found is shorter.
+
+    prefix: of the text, all that is forced. bound: the most tokens of the text, with its prefix.
+    """
+    return options, bool(prefix), bound if options.length_penalty == 0 else None
+
+
+def reaches(bound: int, most: int, lengths: Iterable[int]) -> bool:
+    """Whether a text must be searched again by itself: CTranslate2 has one bound, `most`, for all texts of a batch.
+
+    At the bound, all hypotheses end in one step. One that is a token shorter may have ended in that step, too.
+
+    bound: that of this text. lengths: of its hypotheses. Both count the prefix.
+    """
+    return bound < most and max(lengths) >= bound - 1
