@@ -1,4 +1,4 @@
-"""CTranslate2: the file of a model (model.bin), and which searches may share a batch: each finds what it finds alone."""
+"""CTranslate2: a model's file (model.bin), and which searches may share a batch: each finds what it finds alone."""
 
 from __future__ import annotations
 
