@@ -170,22 +170,22 @@ def test_a_sweep_encodes_once(model: HuggingFace, monkeypatch: pytest.MonkeyPatc
 )
 def test_windows_together(models: dict[str, HuggingFace], kind: str, sizes: list[int], most: float) -> None:
     """Encoded in batches that are not too long, each as alone. Nobody keeps the memory of others."""
-    calls, groups = [encoding(models[kind].architecture, noise(2, n)[:size]) for n, size in enumerate(sizes)], {}
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(module, "MOST_SECONDS", most)
+        calls, groups = [encoding(models[kind].architecture, noise(2, n)[:size]) for n, size in enumerate(sizes)], {}
     for call in calls:
         groups.setdefault(call.together, []).append(call)
     assert len(groups) <= len(set(sizes))
-    with pytest.MonkeyPatch.context() as patched:
-        patched.setattr(module, "MOST_SECONDS", most)
-        for group in groups.values():
-            few = group[0].most
-            assert few == 1 or few * group[0].size <= most * 16000 + group[0].size / 2
-            batches = [group[start : start + few] for start in range(0, len(group), few)]
-            answers = [found for batch in batches for found in Batched.answer_together(batch)]
-            for call, found in zip(group, answers, strict=True):
-                alone = call.answer()
-                assert found.heard == alone.heard
-                torch.testing.assert_close(found.frames, alone.frames, atol=1e-4, rtol=1e-4)
-                assert found.frames.untyped_storage().nbytes() == found.frames.nbytes
+    for group in groups.values():
+        few = group[0].most
+        assert few == 1 or few * group[0].size <= most * 16000 + group[0].size / 2
+        batches = [group[start : start + few] for start in range(0, len(group), few)]
+        answers = [found for batch in batches for found in Batched.answer_together(batch)]
+        for call, found in zip(group, answers, strict=True):
+            alone = call.answer()
+            assert found.heard == alone.heard
+            torch.testing.assert_close(found.frames, alone.frames, atol=1e-4, rtol=1e-4)
+            assert found.frames.untyped_storage().nbytes() == found.frames.nbytes
 
 
 BROKEN, NOT_NUMBERS = 7.0, 9.0  # first samples of audio that the patched encoder fails at
