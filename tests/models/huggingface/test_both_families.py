@@ -14,7 +14,6 @@ from simulst.errors import SimulstError
 from simulst.models import load_model
 from simulst.models.base import language_pairs, tells
 from simulst.models.huggingface.model import HuggingFace
-from simulst.models.whisper.network import Align
 from simulst.opening import Opening
 from simulst.search import BeamSearch, JointBeamSearch
 from whisper_to_huggingface import convert_whisper
@@ -95,8 +94,7 @@ def test_log_p(ctranslate2_folder: Path, back: Path) -> None:
                 ids = torch.tensor([[*prompt, *tokens[:step]]])
                 logits = model.model(features, decoder_input_ids=ids).logits[0, -1, :texts]
                 log_p += logits.log_softmax(-1)[token].item()
-        encoded = other.encode(audio)  # type: ignore[attr-defined]
-        aligned = Align(other, encoded, prompt, tokens, audio.size // 160).answer()  # type: ignore[arg-type]
+        aligned = other.align(other.encode(audio), prompt, tokens, audio.size // 160)  # type: ignore[attr-defined]
         assert aligned.log_p == pytest.approx(log_p, abs=1e-2)
 
 
