@@ -260,17 +260,17 @@ def _filled(raw: Any, values: Mapping[str, Any], where: str) -> Any:
     return raw
 
 
-def parse_values(pairs: Iterable[str]) -> dict[str, Any]:
-    """Parse values of a sweep's names, such as `k=[1, 3]`. Raises SimulstError: no name, or no YAML."""
-    values = {}
+def parse_values(pairs: Iterable[str], option: str = "--set") -> dict[str, Any]:
+    """Parse NAME=VALUE, such as `k=[1, 3]`; a value that is no YAML is a word. Raises SimulstError: no name."""
+    values: dict[str, Any] = {}
     for pair in pairs:
         name, equals, value = pair.partition("=")
         if not equals or not name:
-            raise SimulstError(f"--set {pair}: give it as NAME=VALUE.")
+            raise SimulstError(f"{option} {pair}: give it as NAME=VALUE.")
         try:
             values[name] = load_yaml(value)
         except yaml.YAMLError:
-            raise SimulstError(f"--set {pair}: the value is no valid YAML.") from None
+            values[name] = value
     return values
 
 

@@ -18,12 +18,10 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
-import yaml
-
+from simulst.config import parse_values
 from simulst.errors import SimulstError, not_installed, reason_of, warn_once
 from simulst.files.code import files_of_modules
 from simulst.files.folder import digest, digest_of_files, sha256_of
-from simulst.files.yaml import load_yaml
 from simulst.find import find, modules_of, names, offered
 from simulst.languages import AUTO, code_of
 from simulst.machine.threads import add_alike_in_mkl, available_cores
@@ -135,17 +133,10 @@ def digest_of_part(path: str | Path) -> str:
 
 def parse_options(pairs: Iterable[str]) -> dict[str, Any]:
     """Parse options of the form `NAME=VALUE` (`--model-option`). Raises SimulstError for any other form."""
-    options = {}
-    for pair in pairs:
-        name, equals, value = pair.partition("=")
-        if not equals or not name:
-            raise SimulstError(f"--model-option {pair}: give it as NAME=VALUE.")
-        try:
-            options[name] = load_yaml(value)
-        except yaml.YAMLError:
-            options[name] = value
-        if not isinstance(options[name], str | bool | int | float | None):
-            raise SimulstError(f"--model-option {pair}: the value must be a number, a word or true/false.")
+    options = parse_values(pairs, "--model-option")
+    for name, value in options.items():
+        if not isinstance(value, str | bool | int | float | None):
+            raise SimulstError(f"--model-option {name}={value}: the value must be a number, a word or true/false.")
     return options
 
 

@@ -32,10 +32,9 @@ from simulst.meter import Memo, Meter
 from simulst.models.base import tells
 from simulst.models.registry import check_languages
 from simulst.models.whisper.features import log_mel
-from simulst.models.whisper.model import Whisper
+from simulst.models.whisper.model import Whisper, WhisperSession
 from simulst.models.whisper.network import Aligned, Generate, WhisperOptions
 from simulst.models.whisper.prompts import PREVIOUS_TOKENS
-from simulst.models.whisper.session import WhisperSession
 from simulst.needs import Need
 from simulst.opening import Opening
 from simulst.policy.commit import All, Commit, Hold, LocalAgreement, SharedPrefix
@@ -404,7 +403,7 @@ def test_speech_in_another_language_is_told(
         return {"es": 0.9, "en": 0.01, "fr": 0.004}
 
     monkeypatch.setattr(Whisper, "tell", languages)
-    monkeypatch.setattr("simulst.models.whisper.session.warn_once", warn_once.__wrapped__)
+    monkeypatch.setattr("simulst.models.whisper.model.warn_once", warn_once.__wrapped__)
     monkeypatch.setattr(whisper, "_start_tokens", lambda source, target: START)
     memo = Memo()
     for _ in range(2):
@@ -423,7 +422,7 @@ def test_a_language_that_may_be_is_not_doubted(
     whisper: Whisper, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture, p: float, told: bool
 ) -> None:
     monkeypatch.setattr(Whisper, "tell", lambda *_: {"ja": 0.8, "es": p})
-    monkeypatch.setattr("simulst.models.whisper.session.warn_once", warn_once.__wrapped__)
+    monkeypatch.setattr("simulst.models.whisper.model.warn_once", warn_once.__wrapped__)
     open_stream(whisper, Decoding(Chunk(1000), All()), "es", "en").push(noise(3), finished=True)
     assert any("sounds like 'ja'" in message for message in caplog.messages) is told
 

@@ -9,7 +9,7 @@ import weakref
 from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Any, NamedTuple
+from typing import Annotated, Any
 
 import numpy as np
 from pydantic import Field
@@ -208,13 +208,6 @@ class Aligned:
     each: Sequence[float] = ()
 
 
-class Begin(NamedTuple):
-    """context: what stands before `start` in a prompt. max_new: how many tokens may be added; below 1: none."""
-
-    context: Tokens
-    max_new: int
-
-
 @dataclass(frozen=True)
 class Generate(Batchable):
     """A call: CTranslate2's beam search after the forced `prefix`, given the text `previous` to the window.
@@ -241,34 +234,37 @@ class Generate(Batchable):
     @property
     def together(self) -> Hashable:
         """In CTranslate2's batches, <|startoftranscript|> and <|notimestamps|> have equal places."""
-        begin = self.begin
-        if begin.max_new < LEAST_NEW:
-            return None
-        same = alike(self.options, self.prefix, len(self.prefix) + begin.max_new)
-        return self.model, tuple(self.encoded.shape), len(begin.context), len(self.start), same
+        context, new = self.begin
+        same = alike(self.options, self.prefix, len(self.prefix) + new)
+        key = self.model, tuple(self.encoded.shape), len(context), len(self.start), same
+        return None if new < LEAST_NEW else key
 
     @property
-    def begin(self) -> Begin:
-        """If there are too few positions, previous text is cut first."""
+    def begin(self) -> tuple[Tokens, int]:
+        """What stands before `start` in the prompt, and how many tokens may be added; below 1: none.
+
+        If there are too few positions, previous text is cut first.
+        """
         room = self.model.room(self.start, self.prefix, self.max_new)
         previous = self.previous[-room:] if room > 0 else ()
         context = (self.model.previous, *previous) if previous else ()
         # One position is for the <eos> that `align` adds.
         least = POSITIONS - 1 - len(context) - len(self.start) - len(self.prefix)
-        return Begin(context, min(self.max_new, least))
+        return context, min(self.max_new, least)
 
     @classmethod
     def answer_together(cls, calls: Sequence[Generate]) -> list[Beam]:
         """CTranslate2 has one bound of the length for all. A text that reaches its own is searched again by itself."""
-        model, begins = calls[0].model, [call.begin for call in calls]
-        if begins[0].max_new < 1:  # then there is only one
+        model = calls[0].model
+        contexts, most_new = zip(*(call.begin for call in calls), strict=True)
+        if most_new[0] < 1:  # then there is only one
             warn_of_full_context(model.path, POSITIONS)
             return [[Hypothesis(calls[0].prefix)]]
-        lengths = [len(call.prefix) + begin.max_new for call, begin in zip(calls, begins, strict=True)]
-        options, length, before = calls[0].options, max(lengths), len(begins[0].context) + len(calls[0].start) - 1
+        lengths = [len(call.prefix) + new for call, new in zip(calls, most_new, strict=True)]
+        options, length, before = calls[0].options, max(lengths), len(contexts[0]) + len(calls[0].start) - 1
         results = model.library.generate(
             _joined([call.encoded for call in calls]),
-            [[*begin.context, *call.start, *call.prefix] for call, begin in zip(calls, begins, strict=True)],
+            [[*context, *call.start, *call.prefix] for call, context in zip(calls, contexts, strict=True)],
             beam_size=options.beam,
             num_hypotheses=options.beam,
             length_penalty=options.length_penalty,
@@ -279,7 +275,7 @@ class Generate(Batchable):
             return_scores=True,
             # With suppress_blank, the first token can be neither a space nor <eos>. After a prefix, this would force
             # the model to add a token at every step.
-            suppress_blank=not (calls[0].prefix or begins[0].context),
+            suppress_blank=not (calls[0].prefix or contexts[0]),
         )
         beams = []
         for call, result, most in zip(calls, results, lengths, strict=True):

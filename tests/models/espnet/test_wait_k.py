@@ -157,7 +157,7 @@ def test_other_searches(models: dict[str, ESPnet], options: Any) -> None:
 def test_whisper(whisper: Whisper, endless: Whisper, seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """Also where a word is longer than CTranslate2 is asked for at first, as random ones are."""
     # The language of a text is checked as far as it was searched, here not to its end.
-    monkeypatch.setattr("simulst.models.whisper.session.LEAST_TOKENS", 999)
+    monkeypatch.setattr("simulst.models.whisper.model.LEAST_TOKENS", 999)
     for model in (whisper, endless):
         audio, options = noise(seed), BeamSearch(1, no_repeat_ngram=3)
         expected = literal(model, audio, options)
