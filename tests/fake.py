@@ -189,6 +189,14 @@ class FakeModel:
             os._exit(1)
 
 
+class TimedModel(FakeModel):
+    def session(self, opening: Opening | None = None) -> TimedSession:
+        return TimedSession(self, super().session(opening).opening)
+
+    def spoken_languages(self, samples: np.ndarray) -> dict[str, float]:
+        return {"fr": 0.99, "es": 0.01}
+
+
 class HeardSession(FakeSession):
     """Has a source text, of a word a second."""
 

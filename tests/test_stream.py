@@ -258,14 +258,6 @@ def test_the_last_word_may_leave_at_once() -> None:
         All(last_word=True, whole_words=True)
 
 
-def test_the_best_hypothesis_of_a_stream_that_has_ended_is_its_text() -> None:
-    stream = scripted([[[0, 1, 2]], [[0]]], LocalAgreement(2))
-    stream.push(audio(1000))
-    assert stream.best == (0, 1, 2)
-    stream.push(audio(1000), finished=True)
-    assert stream.best == stream.committed == (0,)
-
-
 @given(MODELS, PLAIN_COMMITS, st.integers(1, 4000))
 def test_with_whole_words_committed_is_written(model: FakeModel, commit: Commit, ms: int) -> None:
     stream = Stream(model.session(), Decoding(Chunk(200), replace(commit, whole_words=True)), "word")
@@ -415,16 +407,6 @@ def test_commit_gives_tokens(stable: Any) -> None:
 
     with pytest.raises(SimulstError, match="must return a tuple of tokens"):
         Stream(FakeModel().session(), decoding(Strange())).push(audio(3000))
-
-
-def test_samples_that_are_refused_do_not_end_the_stream() -> None:
-    stream, other = (Stream(FakeModel().session(), decoding(All())) for _ in range(2))
-    stream.push(audio(700))
-    with pytest.raises(SimulstError, match="NaN"):
-        stream.push(np.full(10, np.nan, np.float32))
-    stream.push(audio(2300), finished=True)
-    other.push(audio(3000), finished=True)
-    assert not stream.failed and text_of(stream) == text_of(other)
 
 
 @pytest.mark.parametrize(

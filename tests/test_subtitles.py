@@ -16,14 +16,13 @@ import numpy as np
 import pytest
 import soundfile
 from click.testing import CliRunner
-from fake import RATE, FakeModel, Loudness, TimedSession
+from fake import RATE, FakeModel, Loudness, TimedModel, TimedSession
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from simulst.commands.main import main
 from simulst.config import parse_decoding
 from simulst.errors import SimulstError
-from simulst.opening import Opening
 from simulst.stream import Emission
 from simulst.streams import open_stream
 from simulst.subtitles import Cue, Layout, Word, as_srt, as_vtt, cues_of, width, with_source, written_words
@@ -183,14 +182,6 @@ def read(path: Path) -> list[tuple[int, int, str]]:
 # ---- streams ----
 
 
-class TimedModel(FakeModel):
-    def session(self, opening: Opening | None = None) -> TimedSession:
-        return TimedSession(self, super().session(opening).opening)
-
-    def spoken_languages(self, samples: np.ndarray) -> dict[str, float]:
-        return {"fr": 0.99, "es": 0.01}
-
-
 def stream_of(model: FakeModel, segment: str, timed: bool = True):  # type: ignore[no-untyped-def]
     policy = {"type": "pause", "seconds": 0.3} if segment == "pause" else {"type": "none"}
     raw = {"read": {"type": "chunk", "ms": 500}, "commit": {"type": "local_agreement"}, "segment": policy}
@@ -237,7 +228,7 @@ def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
-def translate(*options: str, model: str = "test_subtitles:TimedModel", source: str = "es"):  # type: ignore[no-untyped-def]
+def translate(*options: str, model: str = "fake:TimedModel", source: str = "es"):  # type: ignore[no-untyped-def]
     command = ["translate", *options, "--decoding", "la2.yaml", "--model", model]
     return CliRunner().invoke(main, [*command, "--source-lang", source, "--target-lang", "en"])
 
@@ -246,7 +237,7 @@ def printed(output: str) -> str:
     return "".join(line[11:] for line in output.splitlines() if " s  " in line[:11]).replace(" ", "")
 
 
-@pytest.mark.parametrize("model", ["test_subtitles:TimedModel", "fake:FakeModel"])
+@pytest.mark.parametrize("model", ["fake:TimedModel", "fake:FakeModel"])
 def test_subtitles_are_what_is_printed(place: Path, model: str) -> None:
     result = translate("a.flac", "--srt", "new/x.srt", "--vtt", "x.vtt", "--json", "x.json", model=model)
     written = "fake" in model

@@ -45,7 +45,7 @@ from simulst.search import BeamSearch
 from simulst.stream import Stream
 from simulst.streams import open_stream
 from simulst.streams.driver import Driver
-from simulst.words import CUT, Words
+from simulst.words import Words
 
 RATE = 16000
 POSITIONS = tiny_whisper.POSITIONS
@@ -109,13 +109,18 @@ def test_encoder_sees_whispers_features(folder: Path, whisper: Whisper) -> None:
     np.testing.assert_allclose(np.array(whisper.encode(sounds(1.3)))[:, :165], states, atol=0.02)
 
 
-@pytest.mark.parametrize(("padding", "silence"), [(2.0, 30.0), (2.0, 0.0), (0.5, 1.0), (30.0, 30.0), (1.6, 0.0)])
+@pytest.mark.parametrize(
+    ("padding", "silence"), [(2.0, 30.0), (2.0, 0.0), (0.5, 1.0), (30.0, 30.0), (1.6, 0.0), (0.0, 0.0)]
+)
 def test_no_more_frames_than_needed(folder: Path, padding: float, silence: float) -> None:
+    """And never as many as there are mels: CTranslate2 takes (1, mels, n) for features, and would encode them again."""
     model = load(folder, padding_seconds=padding, silence_seconds=silence)
     for samples in (0, 1, 320, 321, 99999, 449000, 480000):
-        _, states, width = model.encode(noise(30)[:samples]).shape
+        encoded = model.encode(noise(30)[:samples])
+        _, states, width = encoded.shape
         needed = min(math.ceil((samples + padding * RATE) / 320) + round(silence * 50), 1500)
-        assert width == tiny_whisper.WIDTH
+        assert width == tiny_whisper.WIDTH and states != tiny_whisper.MELS
+        assert Generate(model, encoded, START, (), (), GREEDY, 3).answer()
         assert needed <= states <= min(max(needed + 1, tiny_whisper.MELS + 1), 1500)
 
 
@@ -131,18 +136,6 @@ def test_no_window_pays_for_what_all_need(folder: Path, monkeypatch: pytest.Monk
     monkeypatch.setattr(loaded, "encoded", counted)
     loaded.encode(noise(1))
     assert seen == [(1, 80, 300)], "one second, and two of padding"
-
-
-def test_no_padding_at_all(folder: Path) -> None:
-    model = load(folder, padding_seconds=0.0, silence_seconds=0.0)
-    for samples in (0, 1, 100, 400):
-        assert Generate(model, model.encode(noise(1)[:samples]), START, (), (), GREEDY, 3).answer()
-
-
-def test_states_are_never_taken_for_features(folder: Path) -> None:
-    """CTranslate2 takes (1, mels, n) for features, and would encode states again."""
-    model = load(folder, padding_seconds=1.0, silence_seconds=0.0)
-    assert model.encode(noise(0.6)).shape[1] != tiny_whisper.MELS
 
 
 def test_the_rest_is_silence(whisper: Whisper) -> None:
@@ -317,17 +310,6 @@ def test_how_many_calls_are_computed_at_once(folder: Path, threads: int, cores: 
     assert model.library.num_workers == at_once and (model.turn is None) == (at_once == 1)
 
 
-def test_begins_are_ctranslate2s(folder: Path, whisper: Whisper) -> None:
-    """`align` adds <|notimestamps|> after the start sequence itself."""
-    encoded, tokens = whisper.encode(sounds(5)), prefix_of(20)
-    tokenizer = Tokenizer.from_file(str(folder / "tokenizer.json"))
-    start = [tokenizer.token_to_id(token) for token in ("<|startoftranscript|>", "<|es|>", "<|translate|>")]
-    model = ctranslate2.models.Whisper(str(folder), compute_type="float32", intra_threads=1)
-    pairs = model.align(encoded, start, [list(tokens)], 500)[0].alignments
-    begins = [min(frame for token, frame in pairs if token == i) for i in range(len(tokens) + 1)]
-    assert whisper.align(encoded, START, tokens, 500).begins == begins
-
-
 def test_text(folder: Path, whisper: Whisper) -> None:
     tokenizer = Tokenizer.from_file(str(folder / "tokenizer.json"))
     ids = tuple(tokenizer.encode(" el café 世界 😀").ids)
@@ -390,7 +372,7 @@ def test_loops_are_searched_again(whisper: Whisper, monkeypatch: pytest.MonkeyPa
     assert asked == [0, 3, 2]
 
 
-@pytest.mark.parametrize("named", ["es", "fr", "spa"])
+@pytest.mark.parametrize("named", ["es", "fr", "spa", "en"])  # English is 90 times less probable
 @pytest.mark.parametrize("share", [False, True])
 def test_speech_in_another_language_is_told(
     whisper: Whisper, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture, named: str, share: bool
@@ -415,16 +397,6 @@ def test_speech_in_another_language_is_told(
     told = [message for message in caplog.messages if "sounds like" in message]
     assert len(told) == (len(asked) if named == "fr" else 0)
     assert all("sounds like 'es', not 'fr'; check the source language" in message for message in told)
-
-
-@pytest.mark.parametrize(("p", "told"), [(0.9, False), (0.005, True), (0.02, False)])
-def test_a_language_that_may_be_is_not_doubted(
-    whisper: Whisper, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture, p: float, told: bool
-) -> None:
-    monkeypatch.setattr(Whisper, "tell", lambda *_: {"ja": 0.8, "es": p})
-    monkeypatch.setattr("simulst.models.whisper.model.warn_once", warn_once.__wrapped__)
-    open_stream(whisper, Decoding(Chunk(1000), All()), "es", "en").push(noise(3), finished=True)
-    assert any("sounds like 'ja'" in message for message in caplog.messages) is told
 
 
 def test_a_model_that_can_not_tell_languages_is_not_asked(whisper: Whisper) -> None:
@@ -656,61 +628,6 @@ def test_slide(endless: Whisper) -> None:
     assert session.text(spoken) == endless.text(spoken)
 
 
-@pytest.mark.parametrize(
-    ("ends", "cut"),
-    [
-        # After the last word that ends within 20 s, so that a third of the window is left.
-        ([2.0, 8.0, 15.0, 19.9, 20.1, 25.0], 19.9),
-        ([2.0, 8.0, 20.0, 20.02, 28.0, 28.5], 20.0),
-        # After the first word, if all end later; a cut of less than a second would be none.
-        ([0.5, 21.0, 22.0, 23.0, 24.0, 25.0], 21.0),
-    ],
-)
-def test_a_third_of_the_window_stays(
-    endless: Whisper, monkeypatch: pytest.MonkeyPatch, ends: list[float], cut: float
-) -> None:
-    session, audio = endless.session(Opening("es", "en")), sounds(30)
-    session.extend(audio)
-    monkeypatch.setattr(Whisper, "align", lambda *_: Aligned([0, *(end / 0.02 for end in ends)], 0.0))
-    monkeypatch.setattr(endless, "begins_word", lambda token: True)
-    session.slide(prefix_of(6))
-    assert session.limit() / RATE - 30 == pytest.approx(cut)
-    assert session.evicted == ends.index(cut) + 1
-    assert session.length == 30 * RATE
-
-
-def test_a_window_is_cut_between_characters_of_languages_without_spaces(
-    endless: Whisper, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    ends = [0, *(end / 0.02 for end in (5, 10, 15, 19, 25, 29))]
-    texts = ["", "你", "你好", "你好世", "你好世" + CUT, "你好世界", "你好世界我"]
-    monkeypatch.setattr(Whisper, "align", lambda *_: Aligned(ends, 0.0))
-    monkeypatch.setattr(endless, "begins_word", lambda token: False)
-    monkeypatch.setattr(endless, "text", lambda tokens: texts[len(tokens)])
-    for target, cut in (("en", 29), ("zh", 15)):  # the fourth token ends within a character
-        session = endless.session(Opening(target, target))
-        session.extend(sounds(30))
-        session.slide(prefix_of(6))
-        assert session.limit() / RATE - 30 == pytest.approx(cut)
-
-
-@pytest.mark.parametrize(
-    ("seconds", "tail", "stuck"),
-    [
-        (6.0, 1.0, True),
-        (5.9, 1.0, False),  # text may still come
-        (6.0, 0.4, True),  # 8 dB less
-        (6.0, 0.1, False),  # 20 dB less: silence
-    ],
-)
-def test_a_text_that_ends_too_early(whisper: Whisper, seconds: float, tail: float, stuck: bool) -> None:
-    session, audio = whisper.session(Opening("es", "en")), noise(seconds)
-    audio[2 * RATE :] *= tail
-    session.extend(audio)
-    assert session.is_stuck(2 * RATE) == stuck
-    assert not session.is_stuck(0)  # nothing was heard before
-
-
 @pytest.mark.parametrize(("end", "cut"), [(1.5, 1.5), (0.0, 0.0), (5.0, 2.0)])  # the text was there after 2 s
 def test_all_text_leaves_with_its_audio(
     whisper: Whisper, monkeypatch: pytest.MonkeyPatch, end: float, cut: float
@@ -727,14 +644,6 @@ def test_all_text_leaves_with_its_audio(
     assert not session.is_stuck(2 * RATE) or cut < 2
     session.restart(prefix_of(3), 8 * RATE)
     assert session.evicted == 3 and session.limit() == (30 + cut) * RATE  # no text, no audio
-
-
-def test_slide_without_a_word(whisper: Whisper, caplog: pytest.LogCaptureFixture) -> None:
-    session = whisper.session(Opening("es", "en"))
-    session.extend(noise(30))
-    session.slide(())
-    assert session.limit() == 45 * RATE
-    assert "without a word" in caplog.text
 
 
 def test_previous_text_is_what_has_left(endless: Whisper, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -25,15 +25,18 @@ from simulst.policy.segment import Attention
 from simulst.search import BeamSearch
 from simulst.session import Traits, find
 from simulst.stream import Stream
+from simulst.words import CUT
 
 HALF = SAMPLE_RATE // 2
 
 
 class Plain(WindowedSession):
-    """Each token was spoken in half a second. What it finds tells all that its window holds."""
+    """Each token was spoken in half a second, or ends as `ends` says. What it finds tells all that its window holds."""
+
+    ends: Sequence[float] = ()
 
     def _end_times(self, tokens: Tokens) -> Sequence[float]:
-        return [0.5 * (place + 1) for place in range(len(tokens))]
+        return self.ends[: len(tokens)] or [0.5 * (place + 1) for place in range(len(tokens))]
 
     def _begins_word(self, tokens: Tokens, place: int) -> bool:
         return True
@@ -89,6 +92,46 @@ def test_sessions_share_only_what_both_hold(
         found = [run_alone(find(each, committed, BeamSearch(), None)) for each in (one, other)]
         assert (found[0] is found[1]) == same
         assert found[1].beam[0].score == hash(other.holds)
+
+
+@pytest.mark.parametrize(
+    ("target", "ends", "cut"),
+    [
+        # After the last word that ends within 20 s, so that a third of the window is left.
+        ("en", [2.0, 8.0, 15.0, 19.9, 20.1, 25.0], 19.9),
+        ("en", [2.0, 8.0, 20.0, 20.02, 28.0, 28.5], 20.0),
+        # After the first word, if all end later; a cut of less than a second would be none.
+        ("en", [0.5, 21.0, 22.0, 23.0, 24.0, 25.0], 21.0),
+        ("zh", [5, 10, 15, 19, 25, 29], 15),  # the fourth token ends within a character
+        ("en", [], 15),  # no word
+    ],
+)
+def test_where_the_window_is_cut(target: str, ends: list[float], cut: float, caplog: pytest.LogCaptureFixture) -> None:
+    texts = ["", "你", "你好", "你好世", "你好世" + CUT, "你好世界", "你好世界我"]
+    session = Plain(Opening(target, target), 30.0)
+    session.ends, session.text = ends, lambda tokens: texts[len(tokens)]  # type: ignore[method-assign]
+    session.extend(np.zeros(30 * SAMPLE_RATE, np.float32))
+    session.slide(tuple(range(len(ends))))
+    assert session.limit() / SAMPLE_RATE - 30 == pytest.approx(cut) and session.length == 30 * SAMPLE_RATE
+    assert session.evicted == (ends.index(cut) + 1 if ends else 0)
+    assert ("without a word" in caplog.text) == (not ends)
+
+
+@pytest.mark.parametrize(
+    ("seconds", "tail", "stuck"),
+    [
+        (6.0, 1.0, True),
+        (5.9, 1.0, False),  # text may still come
+        (6.0, 0.4, True),  # 8 dB less
+        (6.0, 0.1, False),  # 20 dB less: silence
+    ],
+)
+def test_a_text_that_ends_too_early(seconds: float, tail: float, stuck: bool) -> None:
+    session, audio = Plain(Opening("es", "en"), 30.0), np.ones(round(seconds * SAMPLE_RATE), np.float32)
+    audio[2 * SAMPLE_RATE :] *= tail
+    session.extend(audio)
+    assert session.is_stuck(2 * SAMPLE_RATE) == stuck
+    assert not session.is_stuck(0)  # nothing was heard before
 
 
 TOKEN = SAMPLE_RATE // 5

@@ -220,9 +220,9 @@ def test_what_can_not_be_found_is_refused() -> None:
         open_stream(Hearer(), how(True), "auto", "de")
     with pytest.raises(SimulstError, match="fake:FakeModel: the model can't tell"):
         check_languages("fake:FakeModel", {}, "auto", "en")
-    check_languages("test_subtitles:TimedModel", {}, "auto", "en")
+    check_languages("fake:TimedModel", {}, "auto", "en")
     with pytest.raises(SimulstError, match="'auto'"):
-        check_languages("test_subtitles:TimedModel", {}, "es", "auto")
+        check_languages("fake:TimedModel", {}, "es", "auto")
 
 
 def test_models_that_can_not_tell_are_refused_by_their_files(tmp_path: Path) -> None:

@@ -195,18 +195,6 @@ def test_the_clock_stands_still_at_a_call(cut: bool, monkeypatch: pytest.MonkeyP
     assert result(alone) == result(waits) == result(free)
 
 
-def test_a_shared_search_costs_what_it_was_charged(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Nothing of what the first stream waited; its charges count."""
-    clock = SimpleNamespace(now=100.0, perf_counter=lambda: clock.now)
-    monkeypatch.setattr(meter, "time", clock)
-    monkeypatch.setattr(SteppedSession, "clock", clock)
-    how, model, memo = Decoding(Chunk(1000), All(), EndOfSentence(), BeamSearch(2)), FakeModel(), Memo()
-    first, second = (opened(1, False, memo, how, model) for _ in range(2))
-    drive(first, talk(1), clock, 1000.0, 2.0)
-    drive(second, talk(1), clock, 1000.0, 2.0)
-    assert second.meter.seconds == pytest.approx(first.meter.seconds)
-
-
 @settings(max_examples=60)
 @given(
     model=st.builds(FakeModel, seed=st.integers(0, 30), unstable=st.integers(0, 4), window=st.sampled_from([0, 8])),

@@ -28,7 +28,6 @@ from simulst.policy.read import Chunk
 from simulst.policy.segment import Pause, Whole
 from simulst.policy.stop import Stop, Stopping
 from simulst.streams import open_stream
-from simulst.streams.driver import Driver
 
 SAY = "The cat sat down. It was on the mat. Then the dog came in, and all was well."
 LOUD = "tee -a {log} | tr a-z A-Z"
@@ -298,25 +297,6 @@ def test_place_of(prefix: tuple[int, ...], tokens: tuple[int, ...]) -> None:
     assert costs[place] == min(costs)
     if tokens[: len(prefix)] == prefix:
         assert place == len(prefix)
-
-
-def test_a_translator_that_hangs_stops_no_other_stream(tmp_path: Path) -> None:
-    """It answers only after the other stream has ended."""
-    gate, say = tmp_path / "gate", "The cat sat down. It was on the mat."
-    (tmp_path / "program.sh").write_text("while read -r line; do echo ${line^^}; done")
-    (tmp_path / "slow.sh").write_text(f"while [ ! -e {gate} ]; do sleep 0.02; done; . {tmp_path / 'program.sh'}")
-    decoding = parse_decoding({"read": {"type": "chunk", "ms": 400}, "commit": {"type": "hold", "n": 2}}, "test")
-    streams = []
-    for name in ("slow", "program"):
-        (tmp_path / name).mkdir()
-        command = f"bash {tmp_path / name}.sh"
-        path = speaker.write(tmp_path / name, {"type": "program:Program", "command": command}, say)
-        streams.append(open_stream(load_model(path), decoding, "en", "es"))
-    driver = Driver()
-    slow, quick = (driver.push(stream, speaker.audio(say), finished=True) for stream in streams)
-    quick.add_done_callback(lambda _: gate.touch())
-    driver.finish()
-    assert ["".join(word.text for word in one.result()) for one in (slow, quick)] == [say.upper()] * 2
 
 
 # The file

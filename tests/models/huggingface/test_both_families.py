@@ -3,7 +3,6 @@
 import shutil
 from pathlib import Path
 
-import ctranslate2
 import numpy as np
 import pytest
 import torch
@@ -56,27 +55,6 @@ def test_another_model_is_not_taken_for_this_one(
         convert_whisper(other, out)
     convert_whisper(other, out, force=True)
     assert (out / "model.safetensors").is_file()
-
-
-def test_logits(ctranslate2_folder: Path, back: Path) -> None:
-    model = load_model(back, threads=1, padding_seconds=30.0).architecture  # type: ignore[attr-defined]
-    other = ctranslate2.models.Whisper(str(ctranslate2_folder), compute_type="float32", intra_threads=1)
-    features = model.extractor(noise(1.3), sampling_rate=16000, return_tensors="np").input_features
-    prompt = list(model.prompt("es", "en"))
-    result = other.generate(
-        ctranslate2.StorageView.from_array(features),
-        [prompt],
-        beam_size=1,
-        max_length=12,
-        suppress_tokens=[],
-        suppress_blank=False,
-        return_logits_vocab=True,
-    )[0]
-    with torch.inference_mode():
-        for step, theirs in enumerate(result.logits[0][:6]):
-            ids = torch.tensor([prompt + result.sequences_ids[0][:step]])
-            ours = model.model(torch.from_numpy(features), decoder_input_ids=ids).logits[0, -1]
-            np.testing.assert_allclose(ours.numpy(), np.array(theirs)[: len(ours)], atol=2e-3)
 
 
 def test_log_p(ctranslate2_folder: Path, back: Path) -> None:

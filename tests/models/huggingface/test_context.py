@@ -27,9 +27,7 @@ GREEDY = JointBeamSearch(beam=1, ctc_weight=0.0, max_length_ratio=0.3)
 KNOWN = Background("a source", "the dog.", (("dog", "der Hund"), ("Café", "Café"), ("source", "")))
 
 
-def test_whispers_prompt(
-    models: dict[str, HuggingFace], whisper: Whisper, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_whispers_prompt(models: dict[str, HuggingFace], whisper: Whisper, monkeypatch: pytest.MonkeyPatch) -> None:
     """The text stands where text before the window stands."""
     model = models["whisper"]
     plain = model.session(Opening(*PAIRS["whisper"]))._prompt()

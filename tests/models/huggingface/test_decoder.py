@@ -129,16 +129,6 @@ def test_what_is_never_written(architecture: Architecture) -> None:
     assert second[0, [5, 6]].isneginf().all() and second[0, 8].isfinite()
 
 
-def test_another_memory_is_another_source(architecture: Architecture) -> None:
-    """What was computed of one source is never used for another."""
-    decoder, short = opened(architecture, 0.7)
-    _, long = opened(architecture, 1.9)
-    tokens = tokens_of(architecture, 3)
-    first = read(decoder, tokens, short)[0]
-    assert not torch.allclose(first, read(decoder, tokens, long)[0], atol=1e-3)
-    close(read(decoder, tokens, short)[0], first, atol=1e-5, rtol=1e-5)
-
-
 def test_hypotheses_that_go_on_over_new_frames(architecture: Architecture) -> None:
     """As in BWBS. The frames' keys and values are computed once, and not for each hypothesis."""
     decoder, memory = opened(architecture, 0.7)

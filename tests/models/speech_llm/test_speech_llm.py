@@ -259,18 +259,6 @@ def test_audio_beyond_the_window_slides(folders: dict[str, Path]) -> None:
     assert found(session, session._evicted)[session.evicted :][:1] == session._between == session.spell(" ")
 
 
-def test_audio_leaves_that_the_kept_text_does_not_attend_to(folders: dict[str, Path]) -> None:
-    """The chat shows the last of what stays before the window, and nothing of what has been dropped."""
-    model: Any = load_model(folders["qwen3_asr"], threads=1, history=6)
-    stream = opened(model, POLICIES[-1])
-    session, left = stream.session, []
-    for second in range(9):
-        stream.push(noise(1, second))
-        left.append(session._offset)
-    assert any(0 < offset < 8 * 16000 for offset in left) and session.evicted > 0
-    assert session._hidden == session.evicted and session._previous() == ()
-
-
 CHATS = {
     "qwen2_audio": "<|user|><|audio|>{asked}<|assistant|>",
     "voxtral": "<s>[INST][BEGIN_AUDIO]<|audio|>{asked}[/INST]",
