@@ -97,8 +97,8 @@ def times(
     A model aligns them with the speech, by its CTC layer or by attention.
     """
     from simulst.errors import SimulstError
-    from simulst.models.registry import load_model, parse_options
     from simulst.models.espnet.model import ESPnet
+    from simulst.models.registry import load_model, parse_options
     from simulst.prefix.times import by_attention, by_ctc, write_times
 
     loaded = load_model(model, **parse_options(model_options))

@@ -22,7 +22,7 @@ def own_model(name: str, arguments: str, init: str) -> Change:
 FAKE = table(
     f"{AUDIO} {LANGUAGES}",
     ("--model la2.yaml", "la2.yaml: a file, not a model folder"),
-    ("--model fake:FakeModel --model-option size=3", "fake:FakeModel: got an unexpected keyword argument 'size'; the model has"),
+    ("--model fake:FakeModel --model-option size=3", "fake:FakeModel: got an unexpected keyword argument 'size'"),
     ("--model fake:FakeModel --model-option seed", "--model-option seed: give it as NAME=VALUE"),
     ("--model fake:FakeModel --model-option 'seed=[1, 2]'", "the value must be a number, a word"),
     ("--model fake:FakeModel --model-option token_ms=x", "fake:FakeModel: the model cannot be made with these options"),
@@ -32,7 +32,7 @@ FAKE = table(
         own_model("own3", "self", "raise OSError('no weights')"),
     ),
     ("--model own4:Model", "int is not a session; derive the class from", own_model("own4", "self", "pass")),
-    ("--model own6:Model", "missing a required argument: 'path'; the model has path, n (", own_model("own6", "self, path, n=2", "pass")),
+    ("--model own6:Model", "'path'; the model has path, n (", own_model("own6", "self, path, n=2", "pass")),
 )
 ARGUMENTS = [
     *table(
