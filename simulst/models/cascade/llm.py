@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from simulst.calls import Steps
 from simulst.errors import SimulstError
@@ -25,9 +25,6 @@ from simulst.search.beam import AttendingView, BestHypothesis, JointSearch, join
 from simulst.search.loops import without_loops
 from simulst.search.terms import terms_of
 from simulst.session import Traits
-
-if TYPE_CHECKING:
-    from simulst.models.huggingface.causal import Kept
 
 GIVES = frozenset({Need.STEPS, Need.DISTRIBUTION})
 SHOWS = frozenset({Need.ATTENTION, Need.ATTENTION_OF_STEPS, Need.SOURCE_WORDS})
@@ -136,7 +133,7 @@ class LLMTranslation(Translation):
         self.traits = Traits(gives, usual, layers=layers, heads=heads, wait=loaded.wait)
         self._open: tuple[tuple[Tokens, SearchOptions, HeadPairs], JointSearch] | None = None
         self._draft: Draft | None = None
-        self._read: Kept | None = None
+        self._read: Any = None  # the memory of the last search
 
     def text(self, tokens: Tokens) -> str:
         return self._loaded.text(tokens)

@@ -28,15 +28,6 @@ BATCHED = frozenset({"llama", "mistral", "qwen2", "qwen3", "granite", "qwen2_5_o
 """Types that can be told positions, and whose attention gets the keys and values of the cache as they are."""
 
 
-class Kept(Memory):
-    """What the last search has read, with its rows of attention.
-
-    wanted: which rows; None: none.
-    """
-
-    wanted: Wanted | None = None
-
-
 class CausalDecoder(SteppedDecoder):
     """A decoder for one search: see `simulst.search.beam.Decoder`.
 
@@ -57,7 +48,7 @@ class CausalDecoder(SteppedDecoder):
         prompt: Tokens,
         ends: Tokens,
         never: Tokens,
-        known: Kept | None = None,
+        known: Memory | None = None,
         wanted: Wanted | None = None,
         audio: range = range(0),
         heard: int | None = None,
@@ -65,11 +56,11 @@ class CausalDecoder(SteppedDecoder):
         super().__init__(model, prompt, (*never, *ends[1:]), heard=heard)
         self.eos, self._audio = ends[0], audio
         self._ends = torch.tensor(ends, device=model.device)
-        self._known, self._wanted = Kept() if known is None else known, wanted
+        self._known, self._wanted = Memory() if known is None else known, wanted
 
-    def memory(self) -> Kept:
+    def memory(self) -> Memory:
         """What is known, and its rows, if they are those that are wanted."""
-        memory, known = Kept(self._heard), self._known
+        memory, known = Memory(self._heard), self._known
         memory.read, memory.state, memory.wanted = known.read, known.state, self._wanted
         if known.wanted != self._wanted:
             memory.state = replace(known.state, attention=None)

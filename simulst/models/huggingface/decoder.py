@@ -22,7 +22,7 @@ from transformers.modeling_outputs import BaseModelOutput
 
 from simulst.hypotheses import Tokens
 from simulst.models.base import depends_on_rows
-from simulst.models.huggingface.attention import STEPPED, Several
+from simulst.models.huggingface.attention import STEPPED, Several, Wanted
 from simulst.policy.commit import common_prefix
 from simulst.search.beam import Read
 
@@ -71,7 +71,7 @@ class Memory:
     project: from frames (T, width) to their keys and values. None: the model does so when it reads the first tokens.
 
     `read` and `state` are the last hypothesis that was read at once. What the next one has in common with it is not
-    read again.
+    read again. `wanted`: which rows of attention a decoder-only model keeps of it; None: none.
     """
 
     def __init__(self, heard: int | None = None, project: Project | None = None) -> None:
@@ -79,6 +79,7 @@ class Memory:
         self.pairs: Pairs = ()
         self.read: Tokens = ()
         self.state = State()
+        self.wanted: Wanted | None = None
         self._heard, self._project = heard, project
 
     def __len__(self) -> int:

@@ -19,8 +19,8 @@ from simulst.languages import unit_of
 from simulst.models.heads import looked_at
 from simulst.models.huggingface.architectures import Encoded
 from simulst.models.huggingface.attention import Wanted
-from simulst.models.huggingface.causal import CausalDecoder, Kept
-from simulst.models.huggingface.decoder import sizes_of
+from simulst.models.huggingface.causal import CausalDecoder
+from simulst.models.huggingface.decoder import Memory, sizes_of
 from simulst.models.huggingface.model import HuggingFaceSession
 from simulst.needs import Need
 from simulst.opening import Opening
@@ -45,7 +45,7 @@ class SpeechLLMSession(HuggingFaceSession):
         # An answer begins without a space.
         self._between = self.spell(" ") if unit_of(opening.target) == "word" else ()
         self._places = Places()
-        self._known: Kept | None = None
+        self._known: Memory | None = None
         self._told: tuple[Tokens, tuple[Tokens, Tokens]] | None = None  # the text before the window, and the chat
 
     def _search_window(self, prefix: Tokens, options: SearchOptions, stop: Stopping | None) -> Any:

@@ -11,7 +11,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from simulst.models.huggingface.attention import Wanted, attend_by_steps
-from simulst.models.huggingface.causal import CausalDecoder, Kept
+from simulst.models.huggingface.causal import CausalDecoder
+from simulst.models.huggingface.decoder import Memory
 from simulst.search.beam import Read
 
 KINDS = ("llama", "qwen3")
@@ -53,7 +54,7 @@ def test_scores_and_rows_are_those_of_a_full_pass(
     loaded: dict[str, Any], kind: str, searches: list[tuple[tuple[int, ...], tuple[int, ...], bool]]
 ) -> None:
     """A chat about a source that changes, whose answer begins with a prefix: read at once, in steps, in batches."""
-    model, known = loaded[kind], Kept()
+    model, known = loaded[kind], Memory()
     keys, reads, expected = set[Hashable](), [], []
     for source, prefix, asked in [*searches, ((5, 6, 7), (5,), True)]:
         prompt = (8, 9, *source, 10)
