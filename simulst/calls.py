@@ -75,7 +75,7 @@ class Batched(Batchable):
     size: float = 1.0
     alike: Hashable = ()
     most: int | None = None
-    turn: AbstractContextManager[Any] | None = None  # type: ignore[misc]
+    turn: AbstractContextManager[Any] | None = None
 
     @property
     def together(self) -> Hashable:
