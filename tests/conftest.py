@@ -48,7 +48,10 @@ SHARED = {path.parent for path in tracked.files("tests/*/*.py", "tests/*/*/*.py"
 SHARED -= {HERE / "warm_start"}  # which Python itself would import
 PATHS = [str(path) for path in (HERE, *sorted(SHARED), ROOT, ROOT / "local", *RECIPES)]
 sys.path[:0] = PATHS
-os.environ["PYTHONPATH"] = os.pathsep.join([*PATHS, os.environ.get("PYTHONPATH", "")]).rstrip(":")
+if os.environ.pop("WARM", None) is None:  # or else a worker of pytest-xdist, which has the paths of who started it
+    os.environ["PYTHONPATH"] = os.pathsep.join([*PATHS, os.environ.get("PYTHONPATH", "")]).rstrip(":")
+else:
+    os.environ["PYTHONPATH"] = os.environ["PYTHONPATH"].partition(os.pathsep)[2]  # without that of the warm start
 # Hundreds of programs run from here: let the first keep what Python compiles.
 sys.dont_write_bytecode = False
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
@@ -69,6 +72,16 @@ def pytest_configure(config: pytest.Config) -> None:
         here = ExitStack()
         here.enter_context(warm.listening())
         config.add_cleanup(here.close)
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_sessionstart() -> Iterator[None]:
+    """Workers begin in the warm process, as each would import for many seconds."""
+    with pytest.MonkeyPatch.context() as changed:
+        if "PYTEST_XDIST_WORKER" not in os.environ:
+            for name, value in warm.environment().items():
+                changed.setenv(name, value)
+        yield
 
 
 def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:

@@ -42,9 +42,9 @@ def _is_inherited(number: int) -> bool:
 
 
 # Of a program without options of Python's own, but for -B, which multiprocessing adds where Python shall keep nothing
-# compiled. What keeps track of the shared memory of processes is best left alone.
+# compiled, and pytest-xdist's -u. What keeps track of the shared memory of processes is best left alone.
 _, *rest = sys.orig_argv
-if rest[:1] == ["-B"]:
+if rest[:1] in (["-B"], ["-u"]):
     del rest[0]
 own_options = not rest or (rest[0].startswith("-") and rest[0] not in ("-m", "-c"))
 if "WARM" in os.environ and not own_options and "resource_tracker" not in rest[-1]:
