@@ -29,9 +29,12 @@ SLOW = (
 """Files whose tests take long, the slowest first: begun last, they would keep the other workers waiting."""
 _MODELS = (
     *("huggingface/test_model.py", "huggingface/test_context.py", "huggingface/test_causal.py", "test_streams.py"),
+    *("huggingface/test_decoder.py", "huggingface/test_attention.py", "huggingface/test_both_families.py"),
+    *("huggingface/test_relative.py", "cascade/test_text_model.py", "cascade/test_ctranslate2.py", "test_draft.py"),
     *("espnet/test_model.py", "espnet/test_blockwise_encoder.py", "espnet/test_full_context_encoder.py"),
-    *("espnet/test_recurrent.py", "espnet/test_wait_k.py", "espnet/test_wait_token.py", "test_heads.py"),
-    *("test_same_words.py", "speech_llm/test_speech_llm.py", "cascade/test_llm_attention.py", "test_guide.py"),
+    *("espnet/test_decoder.py", "espnet/test_lagging.py", "espnet/test_packing.py", "test_heads.py", "test_guide.py"),
+    *("espnet/test_recurrent.py", "espnet/test_wait_k.py", "espnet/test_wait_token.py"),
+    *("test_same_words.py", "speech_llm/test_speech_llm.py", "cascade/test_llm_attention.py"),
 )
 _OTHERS = ("serve/test_page.py", "serve/test_simulstream.py", "machine/test_light_import.py")
 LONG = {*(f"models/{name}" for name in _MODELS), *_OTHERS}

@@ -269,6 +269,7 @@ def test_both_texts_in_files(place: Path) -> None:
     assert translate("a.flac", "--both").exit_code == 2
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("output", ["ascii", "a pipe that nobody reads", "closed"])
 def test_output_that_cannot_have_the_words_ends_nothing(place: Path, output: str) -> None:
     (place / "writes.py").write_text(

@@ -66,6 +66,7 @@ def own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
+@pytest.mark.long
 def test_a_file_each_and_all_know_them(own: Path) -> None:
     runs, picture, page = own / "runs", own / "ter.svg", own / "report.html"
     metrics = ("--metric", "edits_of_mine:TER", "--metric", "network_of_mine:MetricX", "--sources", own / "source.txt")
@@ -99,6 +100,7 @@ def test_a_file_each_and_all_know_them(own: Path) -> None:
     assert "MetricX" in simulst("choose", runs, "--quality", "MetricX", "--sources", own / "source.txt")
 
 
+@pytest.mark.long
 def test_results_keep_what_a_metric_is(own: Path) -> None:
     simulst("runs", "score", own / "runs", "--target-lang", "de", "--metric", "edits_of_mine:TER")
     named = ("--recipe", "mine", "--section", "s", "--command", "c", "--out", own)

@@ -115,7 +115,7 @@ def test_encoder_sees_whispers_features(folder: Path, whisper: Whisper) -> None:
 def test_no_more_frames_than_needed(folder: Path, padding: float, silence: float) -> None:
     """And never as many as there are mels: CTranslate2 takes (1, mels, n) for features, and would encode them again."""
     model = load(folder, padding_seconds=padding, silence_seconds=silence)
-    for samples in (0, 1, 320, 321, 99999, 449000, 480000):
+    for samples in (0, 1, 321, 99999, 480000):
         encoded = model.encode(noise(30)[:samples])
         _, states, width = encoded.shape
         needed = min(math.ceil((samples + padding * RATE) / 320) + round(silence * 50), 1500)
@@ -149,8 +149,8 @@ def test_the_rest_is_silence(whisper: Whisper) -> None:
 # The decoder
 
 
-@pytest.mark.parametrize("beam", [1, 2, 5])
-@pytest.mark.parametrize("length", [0, 1, 8, 40])
+@pytest.mark.parametrize("beam", [1, 5])
+@pytest.mark.parametrize("length", [0, 8])
 def test_beams(whisper: Whisper, stamping: Whisper, eos: int, beam: int, length: int) -> None:
     for model in (whisper, stamping):
         hypotheses = Generate(
@@ -165,12 +165,12 @@ def test_beams(whisper: Whisper, stamping: Whisper, eos: int, beam: int, length:
             assert len(hypothesis.tokens) <= length + 30
 
 
-@pytest.mark.parametrize("length", [0, 1, 5, 6, 20, 100, 300])
-@pytest.mark.parametrize("previous", [0, 1, PREVIOUS_TOKENS])
+@pytest.mark.parametrize("length", [0, 1, 6, 300])
+@pytest.mark.parametrize("previous", [0, PREVIOUS_TOKENS])
 def test_exactly_as_many_tokens_as_asked(endless: Whisper, previous: int, length: int) -> None:
     encoded = endless.encode(sounds(3))
     for beam in (1, 3):
-        for new in (1, 2, 7, 60):
+        for new in (1, 2, 40):
             beams = Generate(
                 endless, encoded, START, prefix_of(previous), prefix_of(length), BeamSearch(beam), new
             ).answer()
@@ -179,7 +179,7 @@ def test_exactly_as_many_tokens_as_asked(endless: Whisper, previous: int, length
 
 
 @pytest.mark.parametrize("previous", [0, PREVIOUS_TOKENS])
-@pytest.mark.parametrize("left", [-99, -1, 0, 1, 2, 3, 9])
+@pytest.mark.parametrize("left", [-99, 0, 1, 2, 9])
 def test_prompts_as_long_as_the_decoder(
     endless: Whisper, previous: int, left: int, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -390,7 +390,7 @@ def test_speech_in_another_language_is_told(
     memo = Memo()
     for _ in range(2):
         stream = open_stream(whisper, Decoding(Chunk(1000), All()), named, "en", meter=Meter(memo if share else None))
-        for _ in range(6):
+        for _ in range(4):
             stream.push(noise(1))
         assert share or stream.meter.sounds_like == ("es" if named == "fr" else "")
     assert asked == [3.0] * (1 if share else 2)
@@ -406,7 +406,7 @@ def test_a_model_that_can_not_tell_languages_is_not_asked(whisper: Whisper) -> N
 
 @pytest.mark.parametrize("seconds", [0.5, 33.0])
 def test_words_have_times_within_the_audio(endless: Whisper, seconds: float) -> None:
-    stream = open_stream(endless, Decoding(Chunk(4000), Hold(4)), "es", "es", timed=True)
+    stream = open_stream(endless, Decoding(Chunk(11000), Hold(4)), "es", "es", timed=True)
     stream.push(sounds(seconds), finished=True)
     times = [time for span in stream.spoken_ms or () for time in span]
     assert len(times) == 2 * len(stream.emissions) > 0
@@ -666,11 +666,8 @@ def test_previous_text_is_what_has_left(endless: Whisper, monkeypatch: pytest.Mo
 # AlignAtt
 
 
-@pytest.mark.parametrize("frames", [1, 10, 25, 60, 200])
 @pytest.mark.parametrize("given", [0, 3])
-def test_align_att_ends_before_the_first_token_that_begins_in_the_last_frames(
-    folder: Path, endless: Whisper, frames: int, given: int
-) -> None:
+def test_align_att_ends_before_the_first_token_that_begins_in_the_last_frames(endless: Whisper, given: int) -> None:
     audio = sounds(3)
     session = endless.session(Opening("es", "en"))
     session.extend(audio)
@@ -678,10 +675,11 @@ def test_align_att_ends_before_the_first_token_that_begins_in_the_last_frames(
     whole = run_alone(session.search(prefix_of(given), options, None)).beam
     best = whole[0].tokens
     begins = begins_of(endless, audio, best)
-    expected = next((i for i in range(given, len(best)) if begins[i] >= 150 - frames), None)
-    assert (expected is not None) == (frames > 1)
-    found = run_alone(session.search(prefix_of(given), options, opened(AlignAtt(frames)))).beam
-    assert [h.tokens for h in found] == [h.tokens[:expected] for h in whole]
+    for frames in (1, 10, 25, 60, 200):
+        expected = next((i for i in range(given, len(best)) if begins[i] >= 150 - frames), None)
+        assert (expected is not None) == (frames > 1)
+        found = run_alone(session.search(prefix_of(given), options, opened(AlignAtt(frames)))).beam
+        assert [h.tokens for h in found] == [h.tokens[:expected] for h in whole]
 
 
 @pytest.mark.parametrize("given", [0, 2])

@@ -762,17 +762,14 @@ def test_pages_are_sent_with_a_strict_policy() -> None:
     assert "http:" not in page and "https:" not in page and "style=" not in page and "onclick" not in page
 
 
-@pytest.mark.parametrize(
-    ("host", "status"),
-    [
-        *(("localhost", 200), ("127.0.0.1:1234", 200), ("[::1]:80", 200), ("10.0.0.7", 200)),
-        *(("evil.example", 421), ("localhost.evil.example", 421), ("x@localhost", 421), ("localhost;", 421), ("", 421)),
-    ],
-)
-def test_names_of_others_are_refused(host: str, status: int) -> None:
+def test_names_of_others_are_refused() -> None:
     """DNS rebinding: a stranger's name that leads here."""
+    others = ("evil.example", "localhost.evil.example", "x@localhost", "localhost;", "")
     with serving() as server:
-        assert get(server.port, Host=host)[0] == status
+        for host in ("localhost", "127.0.0.1:1234", "[::1]:80", "10.0.0.7"):
+            assert get(server.port, Host=host)[0] == 200, host
+        for host in others:
+            assert get(server.port, Host=host)[0] == 421, host
 
 
 async def status_of(uri: str, origin: str, **headers: str) -> int:
@@ -884,6 +881,7 @@ def started(command: list[str], folder: Path, *more: str, port: int = 0) -> tupl
     return process, int(said.read_text().split("/")[2].split(":")[1])
 
 
+@pytest.mark.long
 def test_term_and_kill(tmp_path: Path, command: list[str]) -> None:
     """TERM ends a stream properly: its last words come. After a kill the server starts again at the same port.
 
@@ -916,6 +914,7 @@ def test_term_and_kill(tmp_path: Path, command: list[str]) -> None:
     assert (instance.name, instance.source_length) == ("talk", 2700)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("signals", [[signal.SIGINT, signal.SIGINT], [signal.SIGTERM, signal.SIGINT]])
 def test_a_second_signal_ends_a_server_whose_model_hangs(
     tmp_path: Path, command: list[str], signals: list[signal.Signals]
@@ -941,6 +940,7 @@ def test_a_second_signal_ends_a_server_whose_model_hangs(
         run(work)
 
 
+@pytest.mark.long
 def test_term_ends_a_server_whose_model_hangs(tmp_path: Path, command: list[str]) -> None:
     """After a while; the words so far have been sent."""
     (gate := tmp_path / "gate").touch()

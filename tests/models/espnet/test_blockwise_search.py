@@ -84,15 +84,15 @@ def decode(model: ESPnet, how: Decoding, audio: np.ndarray, cuts: list[int], mem
     return stream.committed, stream.reads, [(e.text, e.delay_ms) for e in stream.emissions]
 
 
-@settings(max_examples=30)
+@settings(max_examples=12)
 @given(
     st.sampled_from(sorted(KINDS)),
     st.sampled_from(COMMITS),
     st.sampled_from(STOPS),
     st.sampled_from(SEARCHES),
     st.sampled_from([Block(), Block(2), Chunk(500)]),
-    st.integers(5000, 70000),
-    st.lists(st.integers(1, 70000), max_size=6),
+    st.integers(5000, 50000),
+    st.lists(st.integers(1, 50000), max_size=6),
 )
 def test_any_chunking_gives_the_same_commitments(
     models: dict[str, ESPnet],
@@ -124,7 +124,7 @@ def test_a_block_is_searched_as_soon_as_it_is_there(blockwise: ESPnet) -> None:
     assert decode(blockwise, how, audio, [])[1] == [*(end for end in ends[1::2] if end < 5000), 5000.0]
 
 
-@pytest.mark.parametrize("search", SEARCHES)
+@pytest.mark.parametrize("search", SEARCHES[::2])
 def test_a_window_keeps_a_long_stream_bounded(blockwise: ESPnet, search: JointOptions) -> None:
     """18 s with a window of 6 s: the session holds no more than that, and goes on writing."""
     model = load_model(blockwise.path, window=6.0)
@@ -172,7 +172,7 @@ def test_a_full_window_forces_a_step(blockwise: ESPnet) -> None:
     assert 2 < len(stream.reads) < 10 and stream.committed
 
 
-@pytest.mark.parametrize("search", SEARCHES)
+@pytest.mark.parametrize("search", SEARCHES[::2])
 def test_after_a_pause_the_model_starts_anew(
     blockwise: ESPnet, monkeypatch: pytest.MonkeyPatch, search: JointOptions
 ) -> None:

@@ -139,12 +139,12 @@ def decode(
     return stream
 
 
-@pytest.mark.parametrize("window", [5.0, 8.0, 30.0])
+@pytest.mark.parametrize("window", [5.0, 30.0])
 @pytest.mark.parametrize(
     "commit",
     [All(), Hold(6), Hold(12), Hold(20), Hold(60), LocalAgreement(2), LocalAgreement(9), Hold(12, whole_words=True)],
 )
-@pytest.mark.parametrize("read", [Block(), Block(3), Chunk(250), Chunk(1280), Chunk(2000, 4000), Offline()])
+@pytest.mark.parametrize("read", [Block(3), Chunk(250), Chunk(2000, 4000), Offline()])
 def test_nothing_is_lost(window: float, commit: Commit, read: Read) -> None:
     """40 s of speech are 250 words, however much COMMIT holds back and however seldom READ asks."""
     stream = decode(window, read, commit)
@@ -170,7 +170,7 @@ def test_bwbs_searches_each_block_once(read: Read) -> None:
     assert ends == list(range(FIRST - 1, ends[-1] + 1, HOP))
 
 
-@pytest.mark.parametrize("seconds", [11.0, 14.0, 17.0, 20.0, 23.0])
+@pytest.mark.parametrize("seconds", [11.0, 17.0, 23.0])
 @pytest.mark.parametrize("commit", [Hold(20), Hold(40), Hold(1000), LocalAgreement(3)])
 def test_a_sweep_does_not_mix_windows(commit: Commit, seconds: float) -> None:
     """Configurations do not share hypotheses if their windows start at different positions."""
