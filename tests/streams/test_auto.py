@@ -109,7 +109,7 @@ SPEECHES = st.lists(st.tuples(SPEECH, st.floats(0, 2)), min_size=1, max_size=4)
 COMMITS = st.sampled_from([All(), Hold(2), LocalAgreement(2)])
 
 
-@settings(max_examples=25)
+@settings(max_examples=12)
 @given(SPEECHES, st.lists(st.integers(1, 300_000), max_size=8), st.booleans(), COMMITS, st.sampled_from([0.0, 0.01]))
 def test_any_cut_and_any_company_give_the_same(
     speeches: list[tuple[float, float]], cuts: list[int], cut: bool, commit: Any, doubt: float

@@ -108,7 +108,7 @@ def result(stream: OpenStream) -> tuple[list[tuple[str, float]], list[float], li
     return [(e.text, e.delay_ms) for e in stream.emissions], list(stream.reads), list(stream.segments)
 
 
-@settings(max_examples=40)
+@settings(max_examples=20)
 @given(
     seeds=st.lists(st.tuples(st.integers(0, 9), st.booleans()), min_size=1, max_size=4),
     order=st.randoms(use_true_random=False),
