@@ -18,7 +18,7 @@ from corpora.combine import combine_pairs
 from corpora.corpus import Choice, report
 from corpora.must_c import SPLITS, check_version, prepare_must_c
 from corpora.tsv import Columns, prepare_tsv
-from simulst.commands.common import PATH, Group, Numbers, Words, force_option, named_files, run_command, together
+from simulst.commands.common import PATH, Group, Several, force_option, named_files, run_command, together
 
 COLUMNS = {
     "--audio-column": "Audio file, relative to --audio.",
@@ -73,9 +73,11 @@ def choice_options(command: Callable[..., None]) -> Callable[..., None]:
 @main.command("must-c")
 @click.option("--root", required=True, type=PATH, help="Folder that holds <pair>/data/<split>.")
 @click.option("--out", required=True, type=PATH, help="Folder for the data directories <pair>/<split>.")
-@click.option("--pairs", type=Words(), default="en-de", show_default=True, help="Language pairs, with spaces between.")
 @click.option(
-    "--splits", type=Words(), default=" ".join(SPLITS), show_default=True, help="Splits, with spaces between."
+    "--pairs", type=Several(str), default="en-de", show_default=True, help="Language pairs, with spaces between."
+)
+@click.option(
+    "--splits", type=Several(str), default=" ".join(SPLITS), show_default=True, help="Splits, with spaces between."
 )
 @click.option("--version", type=click.Choice(["1", "2", "3"]), help="Stop if the files are of another.")
 @choice_options
@@ -137,8 +139,10 @@ def combine(pairs: tuple[str, ...], data: Path, split: str, out: Path, also: tup
 @main.command()
 @click.option("--data", required=True, type=PATH, help="Data directory.")
 @click.option("--out", required=True, type=PATH, help="Folder for the audio and the texts.")
-@click.option("--texts", required=True, type=Words(), help="Languages of the text files, such as 'tc.de lc.rm.en'.")
-@click.option("--speeds", type=Numbers(float), default="1.0", show_default=True, help="Factors of speed perturbation.")
+@click.option(
+    "--texts", required=True, type=Several(str), help="Languages of the text files, such as 'tc.de lc.rm.en'."
+)
+@click.option("--speeds", type=Several(float), default="1.0", show_default=True, help="Factors of speed perturbation.")
 @force_option("Write the folder again.")
 def dump(data: Path, out: Path, texts: tuple[str, ...], speeds: tuple[float, ...], force: bool) -> None:
     """Cut the segments out of their recordings, for ESPnet.

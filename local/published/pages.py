@@ -29,7 +29,7 @@ from simulst.options import build_options
 from simulst.results.runs import Row, metrics_of
 from simulst.show.curve import draw_rows
 from simulst.show.report.content import decoded
-from simulst.show.table import markdown, rows_table, scores_table, shown_metrics
+from simulst.show.table import markdown, score_cells
 
 T = TypeVar("T")
 
@@ -172,7 +172,7 @@ def section_parts(section: Section, picture: str, notes: str = "") -> list[str]:
     if section.curve:
         parts.append(f"![{section.title}: quality over latency]({picture})")
     if section.runs:
-        parts.append(rows_table(section.runs))
+        parts.append(markdown(score_cells(section.runs)))
     parts += published_parts(section.published)
     parts += [markdown(table.cells()) for table in section.tables]
     if section.comparisons:
@@ -210,7 +210,7 @@ def published_parts(points: Sequence[Published]) -> list[str]:
     systems = dict.fromkeys((point.curve.removesuffix(" (published)"), point.about, point.source) for point in points)
     data = ", ".join(dict.fromkeys(point.data for point in points))
     lines = [f"* {name}: {about} ({source})" for name, about, source in systems]
-    table = scores_table(points, shown_metrics(points), "Published")
+    table = markdown(score_cells(points, what="Published"))
     return [f"Published figures of others, on {data}:", table, "\n".join(lines)]
 
 
@@ -225,7 +225,7 @@ def readme_block(recipe: Recipe) -> str:
     return "\n\n".join(
         [
             f"![Quality over latency](../../results/{recipe.name}/{recipe.readme.curve}.svg)",
-            scores_table(recipe.rows, recipe.columns, "System"),
+            markdown(score_cells(recipe.rows, recipe.columns, "System")),
             f"[All results]({RESULTS}), with their commands; [what the columns mean](../../docs/metrics.md).",
         ]
     )

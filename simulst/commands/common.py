@@ -29,39 +29,27 @@ ESCAPE = "simulst-escape"  # how output treats characters that it can't have
 # ---- kinds of values ----
 
 
-class Numbers(click.ParamType):
-    """An option's value of one or more numbers, above 0, with spaces between.
+class Several(click.ParamType):
+    """An option's value of one or more words, or numbers above 0, with spaces between.
 
-    kind: int or float. zero: whether 0 is good, too.
+    kind: str, int or float. zero: whether 0 is good, too.
     """
 
-    name = "numbers"
-
-    def __init__(self, kind: Callable[[str], float], zero: bool = False) -> None:
+    def __init__(self, kind: Callable[[str], Any], zero: bool = False) -> None:
         self._kind, self._zero = kind, zero
+        self.name = "words" if kind is str else "numbers"
 
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> tuple[float, ...]:
-        """Raises click.BadParameter: the value holds no number, or something else."""
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> tuple[Any, ...]:
+        """Raises click.BadParameter: the value holds none, or something else."""
         if isinstance(value, tuple):
             return value
         try:
-            numbers = tuple(self._kind(number) for number in value.split())
+            found = tuple(self._kind(part) for part in value.split())
         except ValueError as error:
             self.fail(f"'{value}': {error}", param, ctx)
-        if not all(0 < number < math.inf or (self._zero and number == 0) for number in numbers):
+        if self._kind is not str and not all(0 < n < math.inf or (self._zero and n == 0) for n in found):
             self.fail(f"'{value}': give numbers {'of 0 or more' if self._zero else 'above 0'}", param, ctx)
-        return numbers or self.fail("give at least one number", param, ctx)
-
-
-class Words(click.ParamType):
-    """An option's value of one or more words with spaces between."""
-
-    name = "words"
-
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> tuple[str, ...]:
-        """Raises what click tells as a wrong use."""
-        words = value if isinstance(value, tuple) else tuple(value.split())
-        return words or self.fail("give at least one word", param, ctx)
+        return found or self.fail(f"give at least one of the {self.name}", param, ctx)
 
 
 class Positive(click.FloatRange):

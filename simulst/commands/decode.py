@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -96,7 +97,7 @@ def _decode(
     force: bool,
     **options: Any,
 ) -> list[dict[str, Any]]:
-    from simulst.data.datadir import drawn, read_data_dir, shorter_than, with_backgrounds
+    from simulst.data.datadir import drawn, read_data_dir, with_backgrounds
     from simulst.machine.cluster import Cluster
     from simulst.measure.file import recordings_scores
     from simulst.measure.metric import tokenizer_for
@@ -107,7 +108,7 @@ def _decode(
     tokenizer_for(target_lang)  # fails now, not after decoding, if scoring lacks a package
     utterances = read_data_dir(data, text or target_lang)
     if max_seconds is not None:
-        short = shorter_than(utterances, max_seconds)
+        short = [utterance for utterance in utterances if utterance.seconds <= max_seconds]
         click.echo(
             f"{data}: {len(utterances) - len(short)} of {len(utterances)} utterances are longer than "
             f"{max_seconds:g} s and are left out",
@@ -166,8 +167,8 @@ def bench(
         click.echo(f"A stream that has heard {longest.seconds:.0f} s holds about {size / 1e6:.1f} MB.")
 
     audio = sum(utterance.seconds for utterance in utterances)
-    taken = _hours(cost.seconds / cost.audio * audio / jobs)
-    click.echo(f"All {_hours(audio)} of audio take about {taken} with --jobs {jobs}.")
+    whole, taken = (timedelta(seconds=round(s)) for s in (audio, cost.seconds / cost.audio * audio / jobs))
+    click.echo(f"All {whole} of audio take about {taken} with --jobs {jobs}.")
     if cost.waited > DISTURBED * cost.seconds:
         waited = f"threads waited for a processor for {cost.waited / cost.seconds:.0%} of the time"
         click.echo(
@@ -188,9 +189,3 @@ def _print_parts(cost: Cost, configurations: int) -> None:
         click.echo(f"\nOne process keeps up with {cost.audio / cost.seconds:.0f} such streams, one after the other.")
     else:
         click.echo(f"\nRTF is that of all {configurations} configurations together, which share work.")
-
-
-def _hours(seconds: float) -> str:
-    """A duration as h:mm:ss."""
-    whole = round(seconds)
-    return f"{whole // 3600}:{whole // 60 % 60:02d}:{whole % 60:02d}"

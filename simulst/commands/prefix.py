@@ -11,8 +11,8 @@ import click
 from simulst.commands.common import (
     PATH,
     Group,
-    Numbers,
     Positive,
+    Several,
     cluster_options,
     force_option,
     language_options,
@@ -122,7 +122,7 @@ def times(
 @click.option("--ms", required=True, type=Positive(), help="Length of the other chunks, in ms.")
 @click.option(
     "--lags",
-    type=Numbers(int, zero=True),
+    type=Several(int, zero=True),
     default="0 1 2",
     help="Lags, in chunks, which utterances have in turn.",
 )

@@ -11,7 +11,7 @@ import click
 from simulst.commands.common import (
     PATH,
     Positive,
-    Words,
+    Several,
     asked_by,
     comet_options,
     sentence_options,
@@ -101,7 +101,7 @@ class _Choose(click.Command):
 @click.argument("runs", nargs=-1, required=True, type=PATH)
 @click.option("--metric", default="LAAL", help="Lag in scores.json, such as LongYAAL or LAAL_CA.")
 @click.option("--quality", default="BLEU", help="What decides: BLEU, chrF, COMET, or your own.")
-@click.option("--regimes", type=Words(), default="0-2000 2000-4000", help="Lowest and highest lags, ms.")
+@click.option("--regimes", type=Several(str), default="0-2000 2000-4000", help="Lowest and highest lags, ms.")
 @click.option("--most-rtf", type=Positive(), help="Runs with a higher RTF are left out.")
 @sentence_options
 @comet_options

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import click
 
-from simulst.commands.common import PATH, Positive, Words, context_options, model_folder_option
+from simulst.commands.common import PATH, Positive, Several, context_options, model_folder_option
 from simulst.errors import SimulstError
 
 logger = logging.getLogger(__name__)
@@ -37,9 +37,11 @@ def _new_key(context: click.Context, parameter: click.Parameter, name: str | Non
 @click.option("--host", default="127.0.0.1", help="Address; 0.0.0.0: whoever reaches the machine.")
 @click.option("--port", default=8080, type=click.IntRange(0, 65535), help="Port; 0: a free one.")
 @click.option(
-    "--source-lang", type=Words(), help="Languages (speech) on offer, such as 'es fr auto' [default: the model's]."
+    "--source-lang", type=Several(str), help="Languages (speech) on offer, such as 'es fr auto' [default: the model's]."
 )
-@click.option("--target-lang", type=Words(), help="Languages (text) on offer; clients that name none get the first.")
+@click.option(
+    "--target-lang", type=Several(str), help="Languages (text) on offer; clients that name none get the first."
+)
 @click.option("--recordings", type=PATH, help="Folder of audio files that the page offers.")
 @click.option(
     "--certificate", type=PATH, help="Certificate (PEM), for https: browsers want it for other machines' mics."

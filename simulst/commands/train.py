@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from simulst.commands.common import PATH, Group, Numbers, Positive, force_option, target_lang_option, together
+from simulst.commands.common import PATH, Group, Positive, Several, force_option, target_lang_option, together
 
 if TYPE_CHECKING:
     from simulst.training.espnet import Training
@@ -189,7 +189,7 @@ def divergence(target_lang: str, first_ms: float, ms: float, **options: Any) -> 
 @click.option("--text", required=True, multiple=True, help="Language of its references, such as tc.de (repeatable).")
 @click.option("--target-lang", required=True, multiple=True, help="Target language, such as de (repeatable).")
 @click.option("--source-lang", default="en", help="Source language.")
-@click.option("--counts", type=Numbers(int), default="1 2 3 5", help="Numbers of checkpoints to average.")
+@click.option("--counts", type=Several(int), default="1 2 3 5", help="Numbers of checkpoints to average.")
 @click.option("--limit", default=100, type=click.IntRange(1), help="Development sentences to decode.")
 @click.option("--ctc-weight", type=click.FloatRange(0, 1), help="Take this CTC weight and no length bonus instead.")
 @click.option("--last", is_flag=True, help="Average the last checkpoints instead of the best ones.")

@@ -110,14 +110,6 @@ def with_backgrounds(utterances: Sequence[Utterance], path: str | Path) -> list[
     return told
 
 
-def shorter_than(utterances: Iterable[Utterance], seconds: float) -> list[Utterance]:
-    """The utterances of at most `seconds` seconds, according to their segments or their files' headers.
-
-    Raises SimulstError: a file can't be read.
-    """
-    return [utterance for utterance in utterances if utterance.seconds <= seconds]
-
-
 def by_hash(utterances: Iterable[Utterance]) -> list[Utterance]:
     """The utterances in the order of the SHA-256 of their names."""
     return sorted(utterances, key=lambda utterance: hashlib.sha256(utterance.name.encode()).digest())

@@ -42,10 +42,6 @@ class Shard:
     number: int
     utterances: list[Utterance]
 
-    @property
-    def name(self) -> str:
-        return f"shard {self.number} (from {self.utterances[0].name})"
-
 
 @dataclass(frozen=True)
 class Options:
@@ -116,7 +112,7 @@ def _extract(
         for index, result in run_all(work, jobs):
             shard = lacking[index]
             if isinstance(result, str):
-                failures.append(f"{shard.name}: {result}")
+                failures.append(f"shard {shard.number} (from {shard.utterances[0].name}): {result}")
             else:
                 write_atomically(_file(out, shard.number), "".join(line + "\n" for line in result))
             progress.update(len(shard.utterances))

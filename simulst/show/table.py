@@ -18,12 +18,7 @@ def runs_table(folders: Sequence[Path]) -> str:
     runs = load_runs(folders)
     check_same_data(runs)
     warn_of_slow(runs)
-    return rows_table(runs)
-
-
-def rows_table(rows: Sequence[Row]) -> str:
-    """The same of rows that are loaded."""
-    return scores_table(rows, shown_metrics(rows))
+    return markdown(score_cells(runs))
 
 
 def shown_metrics(rows: Sequence[Row]) -> list[Metric]:
@@ -37,15 +32,15 @@ def shown_metrics(rows: Sequence[Row]) -> list[Metric]:
     ]
 
 
-def scores_table(rows: Sequence[Row], metrics: Sequence[Metric], what: str = "Configuration") -> str:
-    """A table of these scores. what: heads the column of the names."""
-    return markdown(score_cells(rows, metrics, what))
+def score_cells(
+    rows: Sequence[Row], metrics: Sequence[Metric] | None = None, what: str = "Configuration"
+) -> list[list[str]]:
+    """The cells of a table of these scores, line by line, the head first.
 
-
-def score_cells(rows: Sequence[Row], metrics: Sequence[Metric], what: str = "Configuration") -> list[list[str]]:
-    """The same table's cells, line by line, the head first."""
+    metrics: None: as `shown_metrics`. what: heads the column of the names.
+    """
     head, *lines = [[what], *([row.name] for row in rows)]
-    for metric in metrics:
+    for metric in shown_metrics(rows) if metrics is None else metrics:
         head += [metric.name, "95 %"] if metric.interval else [metric.name]
         for line, row in zip(lines, rows, strict=True):
             line.append(metric.text(row.scores.get(metric.key)))

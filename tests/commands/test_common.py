@@ -5,13 +5,13 @@ from __future__ import annotations
 import click
 import pytest
 
-from simulst.commands.common import Numbers, run_command
+from simulst.commands.common import Several, run_command
 from simulst.errors import SimulstError
 
 
 @click.command()
-@click.option("--speeds", type=Numbers(float), default="1.0 0.9")
-@click.option("--counts", type=Numbers(int), default="1")
+@click.option("--speeds", type=Several(float), default="1.0 0.9")
+@click.option("--counts", type=Several(int), default="1")
 def command(speeds: tuple[float, ...], counts: tuple[int, ...]) -> None:
     if counts == (7,):
         raise SimulstError("seven is too many.")

@@ -21,7 +21,7 @@ sys.path.append(str(Path(__file__).resolve().parents[3] / "local"))  # what reci
 
 from segments import SENTENCES_PER_TALK, STYLES, Segment, Style, cut
 from sentences import Sentence, make_splits
-from simulst.commands.common import PATH, Words, force_option, jobs_option, run_command
+from simulst.commands.common import PATH, Several, force_option, jobs_option, run_command
 from simulst.errors import SimulstError
 from simulst.files.folder import locked, replaced
 from speech import UNSEEN_VOICES, VOICES, Span, Talk, speak_talks
@@ -194,7 +194,7 @@ SENTENCES = click.IntRange(1, 1_000_000)
 @click.option("--out", required=True, type=PATH, help="Folder for <pair>/data/<split>/{txt,wav}.")
 @click.option(
     "--pairs",
-    type=Words(),
+    type=Several(str),
     default=PAIRS[0],
     show_default=True,
     help=f"Of {', '.join(PAIRS)}; several with spaces between.",

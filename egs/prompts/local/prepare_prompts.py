@@ -24,7 +24,7 @@ sys.path.append(str(Path(__file__).resolve().parents[3] / "local"))  # what reci
 from debian import fetch_packages, unpack
 from simulst.audio.read import load_audio
 from simulst.audio.units import SAMPLE_RATE
-from simulst.commands.common import PATH, Words, run_command
+from simulst.commands.common import PATH, Several, run_command
 from simulst.data.datadir import write_data_dir
 from simulst.errors import SimulstError
 from simulst.files.folder import replaced
@@ -264,7 +264,9 @@ def decision_table(counts: dict[str, Counter[str]]) -> str:
 @click.command()
 @click.option("--downloads", required=True, type=PATH, help="Folder for the Debian packages.")
 @click.option("--out", required=True, type=PATH, help="For the data directories <language>-en.")
-@click.option("--languages", type=Words(), default=" ".join(LANGUAGES), show_default=True, help="Source languages.")
+@click.option(
+    "--languages", type=Several(str), default=" ".join(LANGUAGES), show_default=True, help="Source languages."
+)
 @click.option(
     "--min-words", default=8, show_default=True, type=click.IntRange(1), help="Least words of an English reference."
 )

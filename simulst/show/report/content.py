@@ -19,7 +19,7 @@ from simulst.files.folder import write_atomically
 from simulst.measure.metric import Metric
 from simulst.results.runs import ScoredRun, check_same_data, find_runs, load_runs, metrics_of, warn_of_slow
 from simulst.show.report.utterances import Utterances, show_utterances
-from simulst.show.table import score_cells, shown_metrics
+from simulst.show.table import score_cells
 
 HERE = Path(__file__).parent
 
@@ -77,7 +77,7 @@ def report_of(places: Sequence[Path], count: int = 2) -> Report:
     runs = load_runs(find_runs(places))
     check_same_data(runs)
     warn_of_slow(runs)
-    head, *lines = score_cells(runs, shown_metrics(runs))
+    head, *lines = score_cells(runs)
     metrics = list(metrics_of(runs).values())
     points = tuple(
         Point(
