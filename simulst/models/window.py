@@ -10,10 +10,12 @@ import logging
 from abc import abstractmethod
 from collections.abc import Hashable, Sequence
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
 from simulst.audio.units import SAMPLE_RATE
+from simulst.calls import Call, Steps
 from simulst.errors import warn_once
 from simulst.hypotheses import Tokens
 from simulst.languages import unit_of
@@ -51,6 +53,23 @@ class WindowedSession(AudioSession, Window):
         self._hidden = 0  # of these; the decoder is not shown them
         self._same: Tokens = ()  # a best hypothesis; those since then were equal to it, or a beginning of it
         self._since = 0  # the length (samples) at which it was found
+        self._states: tuple[Hashable, Any] | None = None  # what the encoder made of the window, and of which audio
+
+    def _encode(self) -> Steps[None]:
+        """Encode the window's audio, unless this is done: then `_encoded` has it."""
+        # The memo is asked only once: without a memo, the same window is encoded only once, too.
+        if self._states is None or self._states[0] != self.audio_key:
+            found = yield from self.meter.shared_call(("encode", self.audio_key), self._encoding())
+            self._states = self.audio_key, found
+
+    def _encoding(self) -> Call:
+        """The call that encodes the window's audio, if the session asks by `_encode`."""
+        raise NotImplementedError(f"{type(self).__name__} calls '_encode', so it needs a method '_encoding'")
+
+    @property
+    def _encoded(self) -> Any:
+        assert self._states is not None and self._states[0] == self.audio_key
+        return self._states[1]
 
     @abstractmethod
     def _end_times(self, tokens: Tokens) -> Sequence[float]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 import math
-from collections.abc import Hashable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -73,17 +73,6 @@ class HuggingFace:
         return (self.architecture.session_class or HuggingFaceSession)(self.architecture, opening)
 
 
-def encoding(architecture: Architecture, samples: np.ndarray) -> Batched:
-    """A call: the encoder's frames of audio, (n,) float32.
-
-    Those that the encoder reads as windows of one length share a batch, so that none is padded for others.
-    """
-    options, size = architecture.options, architecture.padded(samples.size)
-    alike = None if depends_on_rows(options.dtype, options.device) else size
-    most = max(1, round(MOST_SECONDS * SAMPLE_RATE / max(1, size)))
-    return Batched(architecture.encode_together, samples, size, alike, most)
-
-
 class HuggingFaceSession(WindowedSession):
     """The window's audio is encoded again at each step, the committed text is the forced beginning of the search."""
 
@@ -103,7 +92,6 @@ class HuggingFaceSession(WindowedSession):
         self._final = False
         self._last: Tokens = ()  # what the last step found
         self._draft: Tokens = ()  # what this one takes of it
-        self._states: tuple[Hashable, Encoded] | None = None  # of the encoder, and of which audio they are
         self._terms: Terms | None = None
         # The last search, and over what and how it was.
         self._open: tuple[Encoded, tuple[JointOptions, Tokens], JointSearch] | None = None
@@ -123,17 +111,13 @@ class HuggingFaceSession(WindowedSession):
     def spell(self, text: str) -> Tokens:
         return self._model.tokens(text, self.opening.target)
 
-    def _encode(self) -> Steps[None]:
-        # The memo is asked only once: without a memo, the same window is encoded only once, too.
-        if self._states is None or self._states[0] != self.audio_key:
-            call = encoding(self._model, self._audio)
-            encoded = yield from self.meter.shared_call(("encode", self.audio_key), call)
-            self._states = self.audio_key, encoded
-
-    @property
-    def _encoded(self) -> Encoded:
-        assert self._states is not None and self._states[0] == self.audio_key
-        return self._states[1]
+    def _encoding(self) -> Batched:
+        """Windows that the encoder reads as of one length share a batch, so that none is padded for others."""
+        architecture, samples = self._model, self._audio
+        options, size = architecture.options, architecture.padded(samples.size)
+        alike = None if depends_on_rows(options.dtype, options.device) else size
+        most = max(1, round(MOST_SECONDS * SAMPLE_RATE / max(1, size)))
+        return Batched(architecture.encode_together, samples, size, alike, most)
 
     def search(self, committed: Tokens, options: SearchOptions, stop: Stopping | None) -> Steps[Found]:
         yield from self._encode()  # also before a search that is shared: each stream pays for its own encoding

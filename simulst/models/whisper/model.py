@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Hashable
 from typing import Any
 
 import numpy as np
 
 from simulst.audio.units import FRAME, SAMPLE_RATE
 from simulst.background import Background
-from simulst.calls import Alone, Steps, ask, run_alone
+from simulst.calls import Alone, Batched, Steps, ask, run_alone
 from simulst.errors import warn_once
 from simulst.hypotheses import Beam, Found, Hypothesis, Tokens
 from simulst.languages import code_of
@@ -82,7 +81,6 @@ class WhisperSession(WindowedSession):
     def __init__(self, model: Network, opening: Opening, start: Tokens, others: tuple[Tokens, Tokens] | None) -> None:
         super().__init__(opening, WINDOW_SECONDS, model.tokens(opening.history))
         self._model, self._begin, self._others = model, start, others
-        self._states: tuple[Hashable, Any] | None = None  # of which audio the encoder's states are, and they
         # Those of the step before and of the last one: where the window began, how many samples it had, and the states.
         self._earlier: tuple[int, int, Any] | None = None
         self._heard: tuple[int, int, Any] | None = None
@@ -103,13 +101,15 @@ class WhisperSession(WindowedSession):
     def spell(self, text: str) -> Tokens:
         return self._model.tokens(text)
 
+    def _encoding(self) -> Batched:
+        return self._model.encoding(self._audio)
+
     def _encode(self) -> Steps[None]:
-        # The memo is asked only once: without a memo, the same window is encoded only once, too.
-        if self._states is None or self._states[0] != self.audio_key:
-            call = self._model.encoding(self._audio)
-            states = yield from self.meter.shared_call(("encode", self.audio_key), call)
-            self._states, self._alignments = (self.audio_key, states), {}
-            self._earlier, self._heard = self._heard, (self._offset, self._audio.size, states)
+        before = self._states
+        yield from super()._encode()
+        if self._states is not before:
+            self._alignments = {}
+            self._earlier, self._heard = self._heard, (self._offset, self._audio.size, self._encoded)
 
     def search(self, committed: Tokens, options: SearchOptions, stop: Stopping | None) -> Steps[Found]:
         yield from self._encode()  # also before a search that is shared: each stream pays for its own encoding
@@ -212,11 +212,6 @@ class WhisperSession(WindowedSession):
         if not others:
             others = yield from translations((yield from found(self._others[1])))
         return others or beam
-
-    @property
-    def _encoded(self) -> Any:
-        assert self._states is not None and self._states[0] == self.audio_key
-        return self._states[1]
 
     def _is_translation(self, tokens: Tokens) -> Steps[bool]:
         """Whether a text is not in the language spoken: then it is less probable under the prompt for transcription."""

@@ -29,7 +29,7 @@ from simulst.models import load_model
 from simulst.models.huggingface import decoder
 from simulst.models.huggingface import model as module
 from simulst.models.huggingface.architectures import Architecture, Canary, Seamless, Whisper
-from simulst.models.huggingface.model import HuggingFace, HuggingFaceSession, encoding, monotonic_frames
+from simulst.models.huggingface.model import HuggingFace, HuggingFaceSession, monotonic_frames
 from simulst.needs import Need
 from simulst.opening import Opening
 from simulst.policy.context import Look
@@ -162,6 +162,12 @@ def test_a_sweep_encodes_once(model: HuggingFace, monkeypatch: pytest.MonkeyPatc
     assert shared == [run(model, policy, samples, 16000) for policy in POLICIES[:3]]
 
 
+def window(model: HuggingFace, samples: np.ndarray) -> HuggingFaceSession:
+    session = model.session(Opening(*pair_of(model)))
+    session.extend(samples)
+    return session
+
+
 @settings(max_examples=15)
 @given(
     kind=st.sampled_from(KINDS),
@@ -172,7 +178,7 @@ def test_windows_together(models: dict[str, HuggingFace], kind: str, sizes: list
     """Encoded in batches that are not too long, each as alone. Nobody keeps the memory of others."""
     with pytest.MonkeyPatch.context() as patched:
         patched.setattr(module, "MOST_SECONDS", most)
-        calls, groups = [encoding(models[kind].architecture, noise(2, n)[:size]) for n, size in enumerate(sizes)], {}
+        calls, groups = [window(models[kind], noise(2, n)[:size])._encoding() for n, size in enumerate(sizes)], {}
     for call in calls:
         groups.setdefault(call.together, []).append(call)
     assert len(groups) <= len(set(sizes))
@@ -272,8 +278,7 @@ def test_many_streams(models: dict[str, HuggingFace], kind: str, talks: list[Any
 def test_text_that_restart_hides_is_not_shown(models: dict[str, HuggingFace], monkeypatch: pytest.MonkeyPatch) -> None:
     """Also if no audio leaves with it, and none comes before the next search."""
     model = models["whisper"]
-    session: Any = model.session(Opening(*pair_of(model)))
-    session.extend(noise(5, seed=1))
+    session: Any = window(model, noise(5, seed=1))
     committed = run_alone(session.search((), GREEDY, None)).best[:6]
     monkeypatch.setattr(session, "_end_times", lambda tokens: [1.0] * len(tokens))
     session.cut(committed)
@@ -348,8 +353,7 @@ def test_only_the_heads_that_the_model_names_align(model: HuggingFace, monkeypat
     monkeypatch.setattr(decoder, "_stacked", peaked(pairs, 3))
     named = model.architecture.alignment_heads
     assert named == (pairs if isinstance(model.architecture, Whisper) else ())
-    session = model.session(Opening(*pair_of(model)))
-    session.extend(noise(2))
+    session = window(model, noise(2))
     frames = session._model.encode(session._audio).heard
     asked: list[Any] = []
     layer = tuple((0, head) for head in range(session.traits.heads))
@@ -421,8 +425,7 @@ def test_a_search_from_the_memo_costs_what_it_costs_alone(
 @pytest.mark.parametrize("seconds", [0.5, 1.0, 2.0])
 def test_a_text_may_have_25_tokens_a_second_however_long_frames_are(model: HuggingFace, seconds: float) -> None:
     """Up to the decoder's positions. A given ratio counts encoder frames."""
-    session: Any = model.session(Opening(*pair_of(model)))
-    session.extend(noise(seconds))
+    session: Any = window(model, noise(seconds))
     run_alone(session._encode())
     encoded, most = session._encoded, model.architecture.positions - len(session._prompt())
     for kind in (JointBeamSearch, BWBS, IBWBS):
@@ -433,8 +436,7 @@ def test_a_text_may_have_25_tokens_a_second_however_long_frames_are(model: Huggi
 
 
 def test_ibwbs_keeps_the_scores_of_what_stays_in_the_window(model: HuggingFace) -> None:
-    session: Any = model.session(Opening(*pair_of(model)))
-    session.extend(noise(2.2))
+    session: Any = window(model, noise(2.2))
     committed = run_alone(session.search((), IBWBS(2, 0.0, max_length_ratio=4.0), None)).beam[0].tokens[:4]
     assert len(committed) == 4
     before = session._kept._kept._attention(committed)
@@ -455,8 +457,7 @@ def test_a_full_context_adds_nothing_and_is_told_once(
     model: HuggingFace, options: Any, caplog: pytest.LogCaptureFixture
 ) -> None:
     warn_once.cache_clear()
-    session = model.session(Opening(*pair_of(model)))
-    session.extend(noise(1.2))
+    session = window(model, noise(1.2))
     room = model.architecture.positions - len(session._prompt())
     text = tuple(10 + number % 40 for number in range(room + 5))
     run_alone(session.search(text[: room - 1], options, None))
@@ -468,8 +469,7 @@ def test_a_full_context_adds_nothing_and_is_told_once(
 
 
 def test_end_times_grow_and_lie_in_the_audio(model: HuggingFace) -> None:
-    session = model.session(Opening(*pair_of(model)))
-    session.extend(noise(2.2))
+    session = window(model, noise(2.2))
     times = session._end_times(tuple(range(10, 30)))
     assert len(times) == 20 and list(times) == sorted(times)
     assert times[0] > 0 and times[-1] <= 2.2 + 1e-6
@@ -480,8 +480,7 @@ def test_end_times_grow_and_lie_in_the_audio(model: HuggingFace) -> None:
 @pytest.mark.usefixtures("unguarded")
 def test_a_stop_that_asks_when_tokens_end(model: HuggingFace, monkeypatch: pytest.MonkeyPatch) -> None:
     """Those after the committed ones; in seconds of source, also when audio has left; nothing is encoded for it."""
-    session = model.session(Opening(*pair_of(model)))
-    session.extend(noise(2.2))
+    session = window(model, noise(2.2))
     session._offset = 3 * 16000
     committed = (10, 11)
     asked: list[tuple[Tokens, list[float]]] = []
