@@ -329,7 +329,7 @@ def test_text(folder: Path, whisper: Whisper) -> None:
 def test_english_alone(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Its prompt names neither language nor task."""
     count = len(json.loads((folder / "vocabulary.json").read_text()))
-    monkeypatch.setattr("simulst.models.whisper.prompts.ENGLISH_VOCABULARY", count)
+    monkeypatch.setattr("simulst.models.whisper.files.ENGLISH_VOCABULARY", count)
     model = load(folder)
     names = [model._tokenizer.id_to_token(token) for token in model._start_tokens("en", "en")]
     assert names == ["<|startoftranscript|>", "<|notimestamps|>"]
@@ -419,7 +419,7 @@ def test_the_language_of_audio(whisper: Whisper, folder: Path, monkeypatch: pyte
     assert tells(whisper)(noise(40)) == {"es": 30.0}
     check_languages(folder, {}, "auto", "en")
     count = len(json.loads((folder / "vocabulary.json").read_text()))
-    monkeypatch.setattr("simulst.models.whisper.prompts.ENGLISH_VOCABULARY", count)
+    monkeypatch.setattr("simulst.models.whisper.files.ENGLISH_VOCABULARY", count)
     for asks in (lambda: tells(load(folder)), lambda: check_languages(folder, {}, "auto", "en")):
         with pytest.raises(SimulstError, match="the model can't tell which language is spoken"):
             asks()
