@@ -56,24 +56,6 @@ def test_turns_are_taken_in_order() -> None:
     assert order == [*range(5)]
 
 
-def test_so_many_turns_at_once() -> None:
-    turns, inside, most = Turns(3), list[int](), list[int]()
-
-    def comes() -> None:
-        for _ in range(50):
-            with turns:
-                inside.append(1)
-                most.append(sum(inside))
-                inside.append(-1)
-
-    threads = [threading.Thread(target=comes) for _ in range(8)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    assert max(most) <= 3 and len(most) == 400 and turns._free == 3
-
-
 def test_turns_that_end() -> None:
     """Who is inside leaves; who waits, or comes then, does not get in."""
     turns, inside, leave, late = Turns(2), threading.Event(), threading.Event(), list[int]()

@@ -195,14 +195,6 @@ def test_the_end_may_be_told_late() -> None:
     assert [(e.text, e.delay_ms) for e in late.emissions] == [(e.text, e.delay_ms) for e in whole.emissions]
 
 
-def test_the_session_is_told_the_end() -> None:
-    stream = Stream(FakeModel().session(), decoding(All()))
-    stream.push(audio(2500))
-    assert not stream.session.final
-    stream.push(audio(700), finished=True)
-    assert stream.session.final
-
-
 @given(MODELS, DECODINGS, st.integers(1, 4000))
 def test_written_is_what_was_committed(model: FakeModel, how: Decoding, ms: int) -> None:
     stream = Stream(model.session(), how, unit_of(model))

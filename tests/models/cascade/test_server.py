@@ -103,7 +103,10 @@ def test_many_streams_ask_at_once(server: Any, tmp_path: Path) -> None:
         return loud(body)
 
     server.answer = answer
-    assert said_together(several(server, tmp_path, 3)) == [SAY.upper()] * 3
+    driver = Driver()
+    found = [driver.push(one, speaker.audio(SAY), finished=True) for one in several(server, tmp_path, 3)]
+    driver.finish()
+    assert ["".join(word.text for word in one.result()) for one in found] == [SAY.upper()] * 3
 
 
 def test_a_server_with_a_bound(server: Any, tmp_path: Path) -> None:
@@ -121,13 +124,6 @@ def test_a_server_with_a_bound(server: Any, tmp_path: Path) -> None:
     driver.finish()
     assert ["".join(word.text for word in one.result()) for one in found] == [SAY.upper()] * 3
     assert asked == [*range(1, len(asked) + 1)]
-
-
-def said_together(streams: list[Any]) -> list[str]:
-    driver = Driver()
-    found = [driver.push(stream, speaker.audio(SAY), finished=True) for stream in streams]
-    driver.finish()
-    return ["".join(word.text for word in one.result()) for one in found]
 
 
 def saying(content: Any, finish_reason: str = "stop", **message: Any) -> tuple[int, bytes]:
