@@ -1,4 +1,4 @@
-"""A process that has imported what the stages of recipes import, and forks for each of their programs.
+"""A process that has imported what the stages of recipes import, and forks for each of their programs and each worker.
 
 Imports of torch, transformers and ESPnet take most of the time of a small stage. A program runs here in a process of
 its own, with its own arguments, folder, environment and open files. What differs from a new Python: the libraries are

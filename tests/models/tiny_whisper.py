@@ -6,7 +6,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from ctranslate2.specs.whisper_spec import WhisperSpec
 from tokenizers import AddedToken, Tokenizer, decoders, models, pre_tokenizers, trainers
 
 from simulst.models.whisper.model import Whisper
@@ -72,7 +71,9 @@ def _tokenizer(languages: tuple[str, ...] = LANGUAGES) -> Tokenizer:
     return tokenizer
 
 
-def _spec(random: np.random.Generator, vocabulary: int, eos: int, eos_bias: float, times_bias: float) -> WhisperSpec:
+def _spec(random: np.random.Generator, vocabulary: int, eos: int, eos_bias: float, times_bias: float) -> Any:
+    from ctranslate2.specs.whisper_spec import WhisperSpec  # here, as it imports torch, and conftest.py imports this
+
     def normal(*shape: int, scale: float = 1.0) -> np.ndarray:
         return (random.standard_normal(shape) * scale).astype(np.float32)
 

@@ -62,14 +62,13 @@ def nothing_left(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
 # ---- files ----
 
 
-@pytest.mark.parametrize(("rate", "kind"), [(16_000, "WAV"), (44_100, "FLAC")])
-def test_a_file_has_the_words_of_a_live_client(rate: int, kind: str, tmp_path: Path) -> None:
+def test_a_file_has_the_words_of_a_live_client(tmp_path: Path) -> None:
     """In every form. The fake model's text depends on the length of the audio alone."""
     log = tmp_path / "log.jsonl"
     with contextlib.closing(Log(log)) as opened, serving(log=opened) as server:
         text, create = live(server, 5.3), client_of(server).audio.transcriptions.create
-        asked: dict[str, Any] = {"file": wav(5.3, rate, kind), "model": "whisper-1:en", "temperature": 0, "prompt": "?"}
-        assert create(**asked).text == text
+        asked: dict[str, Any] = {"file": wav(5.3), "model": "whisper-1:en", "temperature": 0, "prompt": "?"}
+        assert create(**{**asked, "file": wav(5.3, 44_100, "FLAC")}).text == text
         assert create(**asked, response_format="text") == f"{text}\n"
         *deltas, done = create(**asked, stream=True)
         assert len(deltas) > 2 and {event.type for event in deltas} == {"transcript.text.delta"}
@@ -87,7 +86,7 @@ def test_a_file_has_the_words_of_a_live_client(rate: int, kind: str, tmp_path: P
             ]
             assert " ".join(lines) == text and f"00:00:03{point}000 -->" in body
     names = [json.loads(row)["metadata"]["wav_name"] for row in log.read_text().splitlines() if "metadata" in row]
-    assert names == [f"talk.{kind.lower()}"] * 6
+    assert names == ["talk.flac", *["talk.wav"] * 5]
 
 
 def test_languages_are_those_that_are_named() -> None:
@@ -122,12 +121,12 @@ WRONG_REQUESTS: list[tuple[dict[str, Any], str]] = [
 ]
 
 
-@pytest.mark.parametrize("stream", [False, True])
-def test_wrong_requests(stream: bool) -> None:
+@pytest.mark.parametrize(("stream", "cases"), [(False, WRONG_REQUESTS), (True, WRONG_REQUESTS[4:9:2])])
+def test_wrong_requests(stream: bool, cases: list[tuple[dict[str, Any], str]]) -> None:
     """One sentence in OpenAI's form, which its client raises; the server serves the next one."""
     with serving(longest=4.0) as server:
         create = client_of(server).audio.transcriptions.create
-        for asked, says in WRONG_REQUESTS:
+        for asked, says in cases:
             with pytest.raises(openai.BadRequestError, match=re.escape(says)) as raised:
                 create(**{"file": wav(1), "model": "m:en", "stream": stream, **asked})
             assert raised.value.type == "invalid_request_error"
