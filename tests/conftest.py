@@ -47,7 +47,7 @@ import tracked  # noqa: E402
 import warm  # noqa: E402
 
 RECIPES = sorted({path.parent for path in tracked.files("egs/*/local/*.py")})
-SHARED = {path.parent for path in tracked.files("tests/*/*.py", "tests/*/*/*.py") if path.name[:5] != "test_"}
+SHARED = {path.parent for path in tracked.files("tests/*/**/*.py") if path.name[:5] != "test_"}
 SHARED -= {HERE / "warm_start"}  # which Python itself would import
 PATHS = [str(path) for path in (HERE, *sorted(SHARED), ROOT, ROOT / "local", *RECIPES)]
 sys.path[:0] = PATHS

@@ -46,8 +46,7 @@ def imported(tree: ast.AST, known: Iterable[str]) -> set[str]:
 @functools.cache
 def imports_of_files() -> dict[str, set[str]]:
     """Module → the modules that it imports."""
-    listed = tracked.files(*("/".join(["simulst", *["*"] * depth, "*.py"]) for depth in range(6)))
-    files = {module_of(file): file for file in listed}
+    files = {module_of(file): file for file in tracked.files("simulst/**/*.py")}
     return {
         module: imported(ast.parse(file.read_text(encoding="utf-8")), files) - {module}
         for module, file in files.items()

@@ -19,13 +19,16 @@ def _listing() -> tuple[str, ...]:
 
 
 def files(*patterns: str) -> list[Path]:
-    """The files that git tracks (a new one after `git add`), sorted. `*` stands for a part of one folder's name."""
-    parts = [pattern.split("/") for pattern in patterns]
+    """The files that git tracks (a new one after `git add`), sorted.
 
-    def fits(name: list[str]) -> bool:
-        return any(len(name) == len(one) and all(map(fnmatchcase, name, one)) for one in parts)
+    `*` stands for a part of one folder's or file's name, `**/` for folders at any depth.
+    """
 
-    return [ROOT / name for name in _listing() if fits(name.split("/"))]
+    def fits(name: str, pattern: str) -> bool:
+        deep = "**/" in pattern
+        return (deep or name.count("/") == pattern.count("/")) and fnmatchcase(name, pattern.replace("**/", "*"))
+
+    return [ROOT / name for name in _listing() if any(fits(name, pattern) for pattern in patterns)]
 
 
 def copy(out: Path, *folders: str, leave_out: str = "") -> None:

@@ -461,9 +461,7 @@ NAMED = {
 
 def programs() -> list[Path]:
     """Ours, in all folders but those of tests."""
-    depths = ["/".join("*" * depth) for depth in range(5)]
-    files = tracked.files("*.sh", *(f"{top}/{depth}/*.py".replace("//", "/") for top in TOPS for depth in depths))
-    return files + tracked.files(*(f"{top}/{depth}/*.sh".replace("//", "/") for top in TOPS for depth in depths))
+    return tracked.files("*.sh", *(f"{top}/**/*.{end}" for top in TOPS for end in ("py", "sh")))
 
 
 def sentences(file: Path) -> Iterator[str]:

@@ -22,7 +22,7 @@ from simulst.config import load_sweep, parse_values
 from simulst.machine.threads import available_cores
 from simulst.policy.ctc_guide import CTCGuide
 
-SHELL = [path for path in tracked.files("*.sh", "*/*.sh", "*/*/*.sh", "*/*/*/*.sh") if "TEMPLATE" not in path.parts]
+SHELL = [path for path in tracked.files("**/*.sh") if "TEMPLATE" not in path.parts]
 STAGES = ("data", "audio", "tokens", "stats", "pretrain", "train", "choose", "decode", "score", "results")
 LINES, COLUMNS = 45, 120
 
