@@ -34,7 +34,7 @@ KNOWN[0x8E] = say(0, 48, 0x1002)
         ([[13], say(0, 48, 0x1001)], {(1, 1): "foster"}),
         ([[13]] * 2 + [[*say(0, 480, 0x1002), 13, *say(0, 480, 0x1003)]], {(1, 2): "talk1002", (1, 3): "talk1002"}),
         # Scripts whose speaker is known.
-        ([*KNOWN, say(0, 480, 0x1001)], {(1, 2): "hobbins", (1, 1): "talk10a9"}),
+        ([*KNOWN, say(0, 480, 0x1001)], {(1, 2): "hobbins", (1, 1): "hobbins"}),
         ([[13]] * 0xA9 + [say(0, 480, 0x1001)], {(1, 1): "hobbins"}),
         # What the hero is offered.
         ([[2, 0, 2, 0x1009, 2, 14, 11, 2, 280]], {(1, 9): "foster"}),
