@@ -25,7 +25,7 @@ def write(folder: Path, kind: str) -> Path:
         tiny_espnet.write(folder, kind)
         return folder / "exp/st"
     if kind in tiny_huggingface.KINDS:
-        return tiny_huggingface.write(folder, kind, 6 if kind == "canary" else 0)
+        return tiny_huggingface.write(folder, kind)
     return tiny_speech_llm.write(folder, kind)
 
 
