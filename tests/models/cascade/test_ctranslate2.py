@@ -19,7 +19,7 @@ from simulst.errors import SimulstError
 from simulst.models.cascade.ctranslate2 import CTranslate2Text, Source, most_tokens, translating
 from simulst.models.cascade.huggingface import HuggingFaceText
 from simulst.models.cascade.llm import LLM
-from simulst.models.registry import digest_of_weights, load_model
+from simulst.models.registry import load_model
 from simulst.opening import Opening
 from simulst.policy.stop import MaxTokens
 from simulst.search import BeamSearch, JointBeamSearch
@@ -208,5 +208,3 @@ def test_bad_models(folders: dict[str, tuple[Path, Path]], tmp_path: Path) -> No
     path = speaker.write(tmp_path, {"type": "ctranslate2", "model": str(converted)}, SAY)
     with pytest.raises(SimulstError, match="has no language 'fr'; it has de, en, zh"):
         load_model(path).session(Opening("en", "fr"))
-    before = digest_of_weights(path, {})
-    assert before != digest_of_weights(speaker.write(tmp_path, {"type": "ctranslate2", "model": str(short)}, SAY), {})

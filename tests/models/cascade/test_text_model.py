@@ -18,7 +18,7 @@ from simulst.config import parse_decoding
 from simulst.errors import SimulstError, warn_once
 from simulst.models.cascade.huggingface import HuggingFaceText
 from simulst.models.huggingface.architectures import Architecture
-from simulst.models.registry import digest_of_weights, load_model
+from simulst.models.registry import load_model
 from simulst.opening import Opening
 from simulst.policy.stop import AlignAtt
 from simulst.search import JointBeamSearch
@@ -171,11 +171,6 @@ def test_bad_models(folders: dict[str, Path], tmp_path: Path) -> None:
         path = speaker.write(tmp_path, {"type": "huggingface", "model": str(folders[kind])}, SENTENCE)
         with pytest.raises(SimulstError, match=f"has no language '{pair[1]}'; it has de"):
             load_model(path).session(Opening(*pair))
-    digests = {
-        digest_of_weights(speaker.write(tmp_path, {"type": "huggingface", "model": str(f)}, SENTENCE), {})
-        for f in folders.values()
-    }
-    assert len(digests) == len(KINDS)
 
 
 def test_marian_spells_terms_with_the_pieces_of_the_target(tmp_path: Path) -> None:

@@ -27,22 +27,6 @@ GREEDY = JointBeamSearch(beam=1, ctc_weight=0.0, max_length_ratio=0.3)
 KNOWN = Background("a source", "the dog.", (("dog", "der Hund"), ("Café", "Café"), ("source", "")))
 
 
-def test_whispers_prompt(models: dict[str, HuggingFace], whisper: Whisper, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The text stands where text before the window stands."""
-    model = models["whisper"]
-    plain = model.session(Opening(*PAIRS["whisper"]))._prompt()
-    session = model.session(Opening(*PAIRS["whisper"], background=KNOWN))
-    told = session._prompt()
-    assert told[-len(plain) :] == plain and session.text(told).strip() == "the dog."
-    other = whisper.session(Opening("es", "en", background=KNOWN))
-    other.extend(noise(1))
-    asked = []
-    answer = Generate.answer
-    monkeypatch.setattr(Generate, "answer", lambda self: asked.append(self.previous) or answer(self))
-    run_alone(other.search((), other.traits.default_search, None))
-    assert whisper.text(asked[0]).strip() == "the dog."
-
-
 def test_text_before_the_utterance(models: dict[str, HuggingFace]) -> None:
     """Whisper's prompt shows it, behind the background; a text then may begin with any token. Others do not see it."""
     for kind, model in models.items():
