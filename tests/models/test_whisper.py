@@ -115,7 +115,7 @@ def test_encoder_sees_whispers_features(folder: Path, whisper: Whisper) -> None:
 def test_no_more_frames_than_needed(folder: Path, padding: float, silence: float) -> None:
     """And never as many as there are mels: CTranslate2 takes (1, mels, n) for features, and would encode them again."""
     model = load(folder, padding_seconds=padding, silence_seconds=silence)
-    for samples in (0, 1, 321, 99999, 480000):
+    for samples in (0, 321, 99999, 480000):
         encoded = model.encode(noise(30)[:samples])
         _, states, width = encoded.shape
         needed = min(math.ceil((samples + padding * RATE) / 320) + round(silence * 50), 1500)
@@ -201,7 +201,7 @@ def test_prompts_as_long_as_the_decoder(
 searches = st.tuples(st.integers(0, 9), st.just(0) | st.integers(1, 12), st.integers(20, 40))
 
 
-@settings(max_examples=15)
+@settings(max_examples=10)
 @given(
     st.lists(searches, min_size=2, max_size=4), st.integers(0, 3), st.sampled_from([1, 5]), st.sampled_from([0.0, 1.0])
 )
