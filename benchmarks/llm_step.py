@@ -18,7 +18,7 @@ import click
 from simulst.audio.read import load_audio
 from simulst.audio.units import SAMPLE_RATE
 from simulst.calls import run_alone, steps_of
-from simulst.commands.common import PATH, Numbers, run_command
+from simulst.commands.common import PATH, Several, run_command
 from simulst.errors import SimulstError
 from simulst.models import load_model
 from simulst.models.cascade.ctranslate2 import CTranslate2Text
@@ -57,9 +57,9 @@ class After(Stopping):
 @click.option("--speech", type=PATH, help="A speech LLM in Hugging Face's form.")
 @click.option("--recording", type=PATH, help="What it hears.")
 @click.option(
-    "--lengths", type=Numbers(int), default="10 20 40", show_default=True, help="Words or seconds of the source."
+    "--lengths", type=Several(int), default="10 20 40", show_default=True, help="Words or seconds of the source."
 )
-@click.option("--answers", type=Numbers(int), default="5 20 40", show_default=True, help="Tokens written before.")
+@click.option("--answers", type=Several(int), default="5 20 40", show_default=True, help="Tokens written before.")
 @click.option("--repeat", default=5, show_default=True, help="Times that each step is done; the median counts.")
 @click.option("--target-lang", default="de", show_default=True, help="What a speech LLM writes; it hears English.")
 def main(

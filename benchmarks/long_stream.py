@@ -37,7 +37,7 @@ from tqdm import tqdm
 
 from simulst.audio.read import load_audio
 from simulst.audio.units import SAMPLE_RATE
-from simulst.commands.common import Numbers, run_command
+from simulst.commands.common import Several, run_command
 from simulst.config import parse_decoding
 from simulst.data.datadir import Utterance, read_data_dir
 from simulst.errors import SimulstError
@@ -125,7 +125,7 @@ def setting_of(family: str, experiment: Path | None, data: Path | None, window: 
     show_default=True,
 )
 @click.option("--minutes", type=click.FloatRange(0.1), default=60.0, show_default=True)
-@click.option("--at", type=Numbers(float), default="1 10 60 180", show_default=True, help="Minutes to tell of.")
+@click.option("--at", type=Several(float), default="1 10 60 180", show_default=True, help="Minutes to tell of.")
 @click.option(
     "--window",
     type=click.FloatRange(0.0),

@@ -35,7 +35,7 @@ from tqdm import tqdm
 
 from simulst.audio.read import load_audio, seconds_of
 from simulst.audio.units import SAMPLE_RATE
-from simulst.commands.common import Positive, Words, run_command
+from simulst.commands.common import Positive, Several, run_command
 from simulst.config import Decoding, load_sweep
 from simulst.data.datadir import Utterance, read_data_dir
 from simulst.errors import SimulstError
@@ -100,8 +100,8 @@ class System(NamedTuple):
 @click.option("--out", required=True, type=FOLDER, help="Folder for logs and scores.")
 @click.option("--model", default=RECIPE / "models/whisper-base", type=FOLDER, help="Whisper in CTranslate2's form.")
 @click.option("--data", default=RECIPE / "data", type=FOLDER, help="egs/prompts' data.")
-@click.option("--languages", default=("es", "fr", "it", "ru"), type=Words(), show_default=True)
-@click.option("--sets", default=SETS, type=Words(), show_default=True)
+@click.option("--languages", default=("es", "fr", "it", "ru"), type=Several(str), show_default=True)
+@click.option("--sets", default=SETS, type=Several(str), show_default=True)
 @click.option("--decodings", default=RECIPE / "conf/talks.yaml", type=FOLDER, help="Our systems: a sweep.")
 @click.option("--whisper-streaming", type=FOLDER, help="Checkout of ufal/whisper_streaming.")
 @click.option("--simulstreaming", type=FOLDER, help="Checkout of ufal/SimulStreaming.")

@@ -12,9 +12,8 @@ import click
 import pytest
 from click.testing import CliRunner
 
-from simulst.commands import main, prefix, train
+from simulst.commands import main, prefix
 from simulst.prefix.training import Options
-from simulst.training.tokens import KINDS
 
 HEAVY = ("numpy", "pydantic", "torch", "yaml")
 
@@ -66,7 +65,6 @@ def test_every_option_is_told(typed: str, option: str) -> None:
 
 def test_what_stands_in_commands_is_what_the_library_has() -> None:
     """Commands have copies of these, as the library's modules take seconds to import."""
-    assert train.KINDS == KINDS
     defaults = {option.name: option.default for option in prefix.predictor.params}
     options = asdict(Options())
     for name, value in {**options.pop("sizes"), **options}.items():
