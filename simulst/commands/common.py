@@ -49,7 +49,7 @@ class Several(click.ParamType):
             self.fail(f"'{value}': {error}", param, ctx)
         if self._kind is not str and not all(0 < n < math.inf or (self._zero and n == 0) for n in found):
             self.fail(f"'{value}': give numbers {'of 0 or more' if self._zero else 'above 0'}", param, ctx)
-        return found or self.fail(f"give at least one of the {self.name}", param, ctx)
+        return found or self.fail(f"give at least one {self.name[:-1]}", param, ctx)
 
 
 class Positive(click.FloatRange):
