@@ -36,7 +36,7 @@ _MODELS = (
     *("espnet/test_recurrent.py", "espnet/test_wait_k.py", "espnet/test_wait_token.py"),
     *("test_same_words.py", "speech_llm/test_speech_llm.py", "cascade/test_llm_attention.py"),
 )
-_OTHERS = ("serve/test_page.py", "serve/test_simulstream.py", "machine/test_light_import.py")
+_OTHERS = ("serve/test_page.py", "serve/test_simulstream.py", "serve/test_openai.py", "machine/test_light_import.py")
 LONG = {*(f"models/{name}" for name in _MODELS), *_OTHERS}
 """Files that `./test.sh core` leaves out: many kinds of networks beside other libraries', a browser, other programs."""
 

@@ -11,8 +11,6 @@ import pytest
 from click.testing import CliRunner
 
 pytest.importorskip("websockets")
-pytest.importorskip("openai")
-import openai
 from sites import answers, connect, noise, run, serving, speak
 from websockets.exceptions import ConnectionClosed, InvalidStatus
 
@@ -88,6 +86,7 @@ def test_without_a_right_key_nothing_is_served(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     """By no interface. A missing key and a wrong one are told alike, no log has one; viewers need none."""
+    openai = pytest.importorskip("openai")
     monkeypatch.setattr(module, "STRANGER", 0.01)
     path = tmp_path / "keys"
     key = add_key(path, "one")
