@@ -87,6 +87,7 @@ class Stopping(ABC):
     begins: tokens with which the text begins, and which are never written.
     end: the token that ends a step's text in place of <eos>; the sentence then can't end before the source has. None:
         <eos>.
+    complete: whether the text that `end` ends is all that was heard.
     """
 
     options: Stop
@@ -94,6 +95,7 @@ class Stopping(ABC):
     attends: HeadPairs = ()
     begins: Tokens = ()
     end: int | None = None
+    complete: bool = True
 
     def __init__(self, options: Stop, context: Context) -> None:
         self.options, self.context = options, context
@@ -498,16 +500,24 @@ class Token(Stop):
     The model learnt it on chunk-aligned data (simulst/prefix/chunks.py), so READ must be the `chunk` of its training.
 
     lag: how many chunks the text lags behind: one of those that the model learnt.
+    complete: whether CTC scores also ask whether all that was heard is written. That is earlier, and worse. If not,
+        they say only how likely the text was heard.
     name: a part of the label, to tell models apart.
     """
 
     lag: int
+    complete: bool = False
     name: str = ""
 
-    label = "token{lag}{name:-}"
+    label = "token{lag}{complete:-complete}{name:-}"
     sweeps = "lag"
     fixes_read = True
     needs = frozenset({Need.STEPS})
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.complete and self.lag:
+            raise SimulstError("stop: token with 'complete' would undo its lag; give lag 0, or leave 'complete' out.")
 
     def check(self, commit: Commit) -> None:
         if commit not in (All(), All(last_word=True, punctuation=True)):
@@ -535,7 +545,7 @@ class Token(Stop):
 class _Token(Stopping):
     def __init__(self, options: Token, context: Context, wait: WaitToken) -> None:
         super().__init__(options, context)
-        self.end, self.begins = wait.token, wait.lags[options.lag]
+        self.end, self.begins, self.complete = wait.token, wait.lags[options.lag], options.complete
 
     def ends(self, view: View) -> bool:
         return view.tokens[-1:] == (self.end,)
@@ -594,6 +604,7 @@ class _AnyOf(Stopping):
         self.attends = [pair for part in self._parts for pair in part.attends]
         self.begins = next((part.begins for part in self._parts if part.begins), ())
         self.end = next((part.end for part in self._parts if part.end is not None), None)
+        self.complete = all(part.complete for part in self._parts)
         self._ended: list[Stopping] = []  # by the last answer
 
     def hear(self, samples: np.ndarray, final: bool) -> Steps[None]:

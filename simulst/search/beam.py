@@ -290,10 +290,10 @@ class Chosen:
 class JointSearch:
     """The search of one utterance: its encoder frames so far, and the single step of a beam search.
 
-    Where STOP names a wait token, it ends a step's text as <eos> ends a sentence. So the CTC layer, which knows no wait
-    token, scores it as it scores <eos>: by p(g·<eos>), that nothing more was said in what was heard. This and the
-    prefix scores of all tokens sum to p(g...), so that waiting and writing compete on equal terms. A later step has
-    heard more. There the committed wait tokens are left out, and the CTC state and score of g are those without them.
+    Where STOP names a wait token, it ends a step's text as <eos> ends a sentence. The CTC layer knows no wait token. It
+    gives it p(g...), so that it says which tokens were heard, and the decoder when to wait. If STOP's texts are
+    `complete`, it gives it p(g·<eos>), that nothing more was said in what was heard. A later step has heard more. There
+    the committed wait tokens are left out, and the CTC state and score of g are those without them.
 
     decoder: scores tokens.
     options: weights and sizes.
@@ -403,17 +403,21 @@ class JointSearch:
         next_tokens = yield from self._read(running, needs, end, never)
         if needs & NEXT_STEP and stop is not None and stop.ends(BestHypothesis(self, running, given, next_tokens)):
             return None
-        return self._chosen(running, next_tokens, end)
+        return self._chosen(running, next_tokens, end, stop is None or stop.complete)
 
-    def _chosen(self, running: Running, found: NextTokens, end: int) -> Chosen:
-        """Choose the best continuations. If options.keeps_width, others take the places of those that end."""
+    def _chosen(self, running: Running, found: NextTokens, end: int, complete: bool) -> Chosen:
+        """Choose the best continuations. If options.keeps_width, others take the places of those that end.
+
+        complete: whether texts that end are all that was heard.
+        """
         options, ctc, prefixes = self.options, self.ctc, running.prefixes
         # Other searches of the batch may have asked for more. A wait token is the end, not the only candidate.
         width = self._width if end == self.eos else max(self._width, 2)
         tokens, log_p = found.tokens[:, :width], found.log_p[:, :width]
         by_ctc, ended_by_ctc = np.zeros(tokens.shape), np.zeros(len(tokens))
         if ctc and prefixes and self.ctc_weight > 0:
-            by_ctc, ended_by_ctc = ctc.score(prefixes, tokens), prefixes.complete
+            by_ctc = ctc.score(prefixes, tokens)
+            ended_by_ctc = prefixes.complete if complete else prefixes.score
         build(choice.__name__)
         rows, ends, longer, attention, scores = choice.best_continuations(
             running.tokens,

@@ -17,6 +17,7 @@ from simulst.policy.context import WaitToken
 from simulst.policy.stop import EndOfSentence, MaxTokens, Token
 from simulst.search import JointBeamSearch
 from simulst.search.beam import JointSearch, Running, joint_beam_search, ranked, texts
+from simulst.search.ctc import CTCPrefixScorer
 
 torch.set_num_threads(1)  # on so little, threads only wait for each other
 
@@ -116,9 +117,12 @@ def test_a_draft_changes_no_word(
 
 
 @settings(max_examples=10)
-@given(st.integers(0, 10**6), st.integers(6, 12), st.sampled_from([0.0, 0.3, 0.7]))
-def test_a_wait_token_ends_the_text_of_a_step(seed: int, frames: int, ctc_weight: float) -> None:
-    """All texts that end with it, as scored one by one; the CTC layer knows neither it nor the token of the lag."""
+@given(st.integers(0, 10**6), st.integers(6, 12), st.sampled_from([0.0, 0.3, 0.7]), st.booleans())
+def test_a_wait_token_ends_the_text_of_a_step(seed: int, frames: int, ctc_weight: float, complete: bool) -> None:
+    """All texts that end with it, as scored one by one; the CTC layer knows neither it nor the token of the lag.
+
+    It says how likely nothing more was heard, or only how likely the text was.
+    """
     model, wait, lag = Tiny(seed), 7, 5
     memory, prefix = model.memory(seed, frames), (lag, 3, wait, wait, wait)
     decoder, log_probs = CachedDecoder(model.decoder), model.ctc.log_softmax(memory[None])[0].detach()
@@ -130,7 +134,7 @@ def test_a_wait_token_ends_the_text_of_a_step(seed: int, frames: int, ctc_weight
     options = JointBeamSearch(SIZE**2, ctc_weight, max_length_ratio=most, no_repeat_ngram=3)  # waiting may repeat
     search = JointSearch(decoder, options, EOS, EOS, wait=wait, spoken=spoken)
     search.append(memory, log_probs)
-    stop = opened(Token(0), wait=WaitToken(wait, {0: (lag,)}, 1.0, 1.0))
+    stop = opened(Token(0, complete), wait=WaitToken(wait, {0: (lag,)}, 1.0, 1.0))
     found = {h.tokens: h.score for h in run_alone(joint_beam_search(search, prefix, stop))}
     expected: dict[Tokens, float] = {}
     for new in [(), *((token,) for token in range(1, EOS) if token not in (wait, lag))]:
@@ -140,6 +144,8 @@ def test_a_wait_token_ends_the_text_of_a_step(seed: int, frames: int, ctc_weight
             score += float(log_p[0, token])
         text = torch.tensor([spoken(prefix + new)])
         ctc = torch.nn.functional.ctc_loss(log_probs[:, None], text, (frames,), text.shape[1:], reduction="sum")
+        if not complete:
+            ctc = -CTCPrefixScorer(log_probs).over(text.numpy()).score[0]
         expected[(*prefix, *new, wait)] = (1 - ctc_weight) * score - ctc_weight * float(ctc)
     given = found[*prefix, wait] - expected[*prefix, wait]
     assert {text: found[text] - given for text in expected} == pytest.approx(expected, abs=1e-3)
