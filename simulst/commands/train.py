@@ -71,13 +71,20 @@ training_options = together(
 
 
 def training_of(
+    task: str,
+    config: Path,
+    train: Path,
+    valid: Path,
+    text: str,
+    tokens: Path,
+    source_text: str | None,
+    source_tokens: Path | None,
     wait_k: int | None,
     unit_ms: float | None,
     writes: int | None,
     unidirectional: bool,
     chunk_ms: float | None,
     first_ms: float | None,
-    **options: Any,
 ) -> Training:
     """What `training_options` describe. Raises SimulstError: an option of wait-k or of chunks without the others."""
     from simulst.errors import SimulstError
@@ -91,7 +98,7 @@ def training_of(
     wait = None
     if wait_k is not None or chunk_ms is not None:
         wait = WaitOptions(wait_k, unit_ms or 280.0, writes or 1, unidirectional, chunk_ms, first_ms)
-    return Training(**options, wait=wait)
+    return Training(task, config, train, valid, text, tokens, source_text, source_tokens, wait)
 
 
 @train.command()
