@@ -76,7 +76,7 @@ FAMILIES: dict[str, tuple[Callable[[Path], Model], str, str, SearchOptions | Non
 
 def gone(session: Any) -> int:
     """Samples that have left its window."""
-    if not hasattr(session, "_encoding"):
+    if hasattr(session, "_offset"):
         return session._offset
     parts = session._encoding.parts
     return parts[0].first * 640 if parts else 0  # samples of a frame

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 import json
 import os
 import re
@@ -192,8 +191,9 @@ def test_wait_tokens(mini: Path, tmp_path: Path) -> None:
     assert all("<wait>" in text for text in texts)
     assert [json.loads(line)["update"] for line in (made / "reinforced/log.jsonl").read_text().splitlines()] == [1, 2]
     runs = sorted(path.parent.name for path in (made / "decode/en-de/tst-COMMON").rglob("scores.json"))
-    kinds = itertools.product((0, 1), ("", "-reinforced"), (1, 4), (0, 0.3))
-    token = [f"all-last-punct_token{lag}{name}_beam{n}-ctc{weight}_640ms-wait1680" for lag, name, n, weight in kinds]
+    searches = ("0{}_beam1-ctc0.15", "0{}_beam4-ctc0.15", "1{}_beam1-ctc0.15", "1{}_beam4-ctc0.15", "0-complete{}_beam4-ctc0.3")
+    kinds = (kind.format(name) for name in ("", "-reinforced") for kind in searches)
+    token = [f"all-last-punct_token{kind}_640ms-wait1680" for kind in kinds]
     unsure = [one.label for one in load_sweep(fewer)]
     assert runs == sorted([*token, *recipe.LABELS, *unsure])
     reads = {tuple(i.reads[:2]) for i in read_log(made / "decode/en-de/tst-COMMON" / token[0] / "instances.log")}
