@@ -110,7 +110,7 @@ class SpeechLLM(Architecture):
         """The chat template; empty: there is none. Older folders have that of audio in a file of its own."""
         path = find_folder(self.path) / "chat_template.json"
         if path.is_file() and not (path.parent / "chat_template.jinja").is_file():
-            return str(read_json_fields(dict[str, Any], path, "copy the model's own").get("chat_template", ""))
+            return read_json_fields(dict[str, str], path, "copy the model's own").get("chat_template", "")
         return self.tokenizer.chat_template or ""
 
     def _rendered(self, content: Any, system: str) -> str:

@@ -348,6 +348,9 @@ def test_where_the_template_is(models: dict[str, HuggingFace], tmp_path: Path) -
     architecture = load_model(folder, threads=1).architecture  # type: ignore[attr-defined]
     usual: Any = models["qwen2_audio"].architecture
     assert architecture.chat("es", "de") == usual.chat("es", "de")
+    (folder / "chat_template.json").write_text('{"chat_template": [{"name": "default"}]}')
+    with pytest.raises(SimulstError, match=r"chat_template\.json: chat_template: .* string; copy the model's own"):
+        _ = load_model(folder, threads=1).architecture.template  # type: ignore[attr-defined]
 
 
 def test_errors(folders: dict[str, Path], models: dict[str, HuggingFace], tmp_path: Path) -> None:
