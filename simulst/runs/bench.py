@@ -101,7 +101,7 @@ def bytes_of_stream(model: Model, task: Task, utterance: Utterance, decoding: De
 def _name(call: Call) -> str:
     """The kind of a call in words: "decoder step" for a DecoderStep; of others, the name of their function."""
     if isinstance(call, Alone | Batched):
-        return getattr(call.function, "__name__", "batched").strip("<>").replace("_", " ")
+        return getattr(call.function, "__name__", "batched").strip("<_>").replace("_", " ")
     return " ".join(re.findall("[A-Z][^A-Z]*", type(call).__name__)).lower()
 
 
