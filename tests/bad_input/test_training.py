@@ -120,7 +120,7 @@ AGENT = table(
     ("--target-lang en --eval-latency-unit char", "give --eval-latency-unit word"),
     ("--target-lang xx", "'xx' is not the code of a language"),
     ("--target-lang en --source-lang de", "the fake has no language 'de'"),
-    ("--target-lang en --device cuda", "the model has no option 'device'"),
+    ("--target-lang en --device cuda", "got an unexpected keyword argument 'device'; the model has"),
     ("--target-lang en --decoding no.yaml", "no.yaml: no such configuration file"),
     ("--target-lang en", "the source has 2 channels and SimulEval does not mix them", STEREO),
 )

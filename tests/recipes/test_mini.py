@@ -191,8 +191,9 @@ def test_wait_tokens(mini: Path, tmp_path: Path) -> None:
     assert all("<wait>" in text for text in texts)
     assert [json.loads(line)["update"] for line in (made / "reinforced/log.jsonl").read_text().splitlines()] == [1, 2]
     runs = sorted(path.parent.name for path in (made / "decode/en-de/tst-COMMON").rglob("scores.json"))
-    searches = ("0{}_beam1-ctc0.15", "0{}_beam4-ctc0.15", "1{}_beam1-ctc0.15", "1{}_beam4-ctc0.15", "0-complete{}_beam4-ctc0.3")
-    kinds = (kind.format(name) for name in ("", "-reinforced") for kind in searches)
+    searches = ["0{}_beam1-ctc0.15", "0{}_beam4-ctc0.15", "1{}_beam1-ctc0.15", "1{}_beam4-ctc0.15"]
+    searches += ["0-complete{}_beam4-ctc0.3"]
+    kinds = [kind.format(name) for name in ("", "-reinforced") for kind in searches]
     token = [f"all-last-punct_token{kind}_640ms-wait1680" for kind in kinds]
     unsure = [one.label for one in load_sweep(fewer)]
     assert runs == sorted([*token, *recipe.LABELS, *unsure])
