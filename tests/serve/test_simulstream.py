@@ -660,7 +660,7 @@ def test_the_configurations_that_come_with_it() -> None:
         ({"context": "/nowhere.tsv"}, "/nowhere.tsv: no such file; write it"),
         ({"context_by": "order"}, "'context_by' says how to use 'context', a table; give that, too"),
         ({"latency_unit": "word"}, "'latency_unit'.*should be 'char'"),
-        ({"model_options": {"wings": [1, {"a": 2}]}}, "no option 'wings'"),
+        ({"model_options": {"wings": [1, {"a": 2}]}}, "unexpected keyword argument 'wings'"),
         ({"speech_chunk_size": 0}, "'speech_chunk_size'.*greater than 0"),
         ({"model": "test_simulstream:Unopened", "model_options": {}}, r"cannot be opened \(TypeError: no such thing"),
     ],
