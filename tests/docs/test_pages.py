@@ -313,7 +313,7 @@ VALUES = {
     "ms": 640,
     "first": 1680,
     "lags": [1],
-    "complete": [0],
+    "complete": [],
     "guide": "a",
     "predictor": "exp/en-de/prefix/predictor/predictor.pth",
 }
