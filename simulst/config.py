@@ -260,8 +260,11 @@ def _filled(raw: Any, values: Mapping[str, Any], where: str) -> Any:
     return raw
 
 
-def parse_values(pairs: Iterable[str], option: str = "--set") -> dict[str, Any]:
-    """Parse NAME=VALUE, such as `k=[1, 3]`; a value that is no YAML is a word. Raises SimulstError: no name."""
+def parse_values(pairs: Iterable[str], option: str = "--set", plain: bool = False) -> dict[str, Any]:
+    """Parse NAME=VALUE, such as `k=[1, 3]`. plain: a value that is no YAML is a word.
+
+    Raises SimulstError: no name; without `plain`, no YAML.
+    """
     values: dict[str, Any] = {}
     for pair in pairs:
         name, equals, value = pair.partition("=")
@@ -270,6 +273,8 @@ def parse_values(pairs: Iterable[str], option: str = "--set") -> dict[str, Any]:
         try:
             values[name] = load_yaml(value)
         except yaml.YAMLError:
+            if not plain:
+                raise SimulstError(f"{option} {pair}: the value is no valid YAML.") from None
             values[name] = value
     return values
 

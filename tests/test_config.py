@@ -323,5 +323,9 @@ def test_an_empty_list_takes_its_grid_away(tmp_path: Path) -> None:
 def test_values_that_are_missing_or_wrong(tmp_path: Path) -> None:
     with pytest.raises(SimulstError, match=r"yaml: '\$k' has no value; give it as --set k=VALUE"):
         load_sweep(write(tmp_path, PLACES), {"name": "x"})
-    with pytest.raises(SimulstError, match="--set k: give it as NAME=VALUE"):
-        parse_values(["k"])
+    for pair, message in (
+        ("k", "--set k: give it as NAME=VALUE"),
+        ("k=[1", r"--set k=\[1: the value is no valid YAML"),
+    ):
+        with pytest.raises(SimulstError, match=message):
+            parse_values([pair])

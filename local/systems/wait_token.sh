@@ -71,8 +71,9 @@ stage_train() {
 }
 
 decode_split() {
-    local values=(--set "lags=[${lags// /, }]" --set "ms=$chunk_ms" --set "first=$first_ms" --set "complete=[]")
-    if [[ " $lags " == *" 0 "* ]]; then values[-1]="complete=[0]"; fi
+    local complete= values
+    if [[ " $lags " == *" 0 "* ]]; then complete=0; fi
+    values=(--set "lags=[${lags// /, }]" --set "ms=$chunk_ms" --set "first=$first_ms" --set "complete=[$complete]")
     step "$1 $2 by the model before"
     decode_espnet "$1" "$2" "$out/st" chosen.pth "$decodings"
     if $divergence; then decode_espnet "$1" "$2" "$out/st" chosen.pth "$divergence_decodings"; fi

@@ -20,8 +20,10 @@ def export_for_simuleval(utterances: Sequence[Utterance], out: Path) -> None:
     A WAV holds the samples of `load_audio`: in 16 bits if they fit there, else as floats, as rounded samples can give
     other words. A killed export can be run again: each file is written whole, and the lists are written last.
 
-    Raises SimulstError: a name cannot be a file name; audio cannot be read.
+    Raises SimulstError: there are no utterances; a name cannot be a file name; audio cannot be read.
     """
+    if not utterances:
+        raise SimulstError(f"{out}: there is no utterance to export; check the data directory.")
     folder = out.resolve() / "wav"
     folder.mkdir(parents=True, exist_ok=True)
     paths = []

@@ -133,7 +133,7 @@ def digest_of_part(path: str | Path) -> str:
 
 def parse_options(pairs: Iterable[str]) -> dict[str, Any]:
     """Parse options of the form `NAME=VALUE` (`--model-option`). Raises SimulstError for any other form."""
-    options = parse_values(pairs, "--model-option")
+    options = parse_values(pairs, "--model-option", plain=True)
     for name, value in options.items():
         if not isinstance(value, str | bool | int | float | None):
             raise SimulstError(f"--model-option {name}={value}: the value must be a number, a word or true/false.")

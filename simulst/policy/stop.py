@@ -500,8 +500,8 @@ class Token(Stop):
     The model learnt it on chunk-aligned data (simulst/prefix/chunks.py), so READ must be the `chunk` of its training.
 
     lag: how many chunks the text lags behind: one of those that the model learnt.
-    complete: whether CTC scores also ask whether all that was heard is written. That is earlier, and worse. If not,
-        they say only how likely the text was heard.
+    complete: whether the token's CTC score tells how likely the text is all that was heard. Then words go out earlier,
+        and the text is worse. Otherwise the score tells how likely the text was heard.
     name: a part of the label, to tell models apart.
     """
 

@@ -39,6 +39,10 @@ class Grid:
     first_ms: float
     ms: float
 
+    def __post_init__(self) -> None:
+        if not (self.ms > 0 and self.first_ms > 0):
+            raise SimulstError(f"--ms {self.ms:g}, --first-ms {self.first_ms:g}: a chunk needs a positive length.")
+
     def ends(self, total_ms: float) -> list[float]:
         """The ends of all chunks but the last, which ends with the speech."""
         ends, end = [], self.first_ms
@@ -169,7 +173,9 @@ def write_chunks(
             raise SimulstError(f"{data}: the text of '{utterance.name}' has one of the tokens '{WAIT}'; remove it.")
         lag = lags[number % len(lags)]
         chunks = place(aligned[utterance.name].times, ends, lag)
-        texts = ["".join(w for w, at in zip(words, chunks, strict=True) if at == n) for n in range(len(ends) + 1)]
+        texts = [""] * (len(ends) + 1)
+        for word, chunk in zip(words, chunks, strict=True):
+            texts[chunk] += word
         rows[utterance.name] = utterance, lag_token(lag) + WAIT.join(texts)
         heard = [{"ms": ms, "text": text.strip()} for ms, text in zip([*ends, total_ms], texts, strict=True)]
         line = {"utterance": utterance.name, "lag": lag, "chunks": heard}

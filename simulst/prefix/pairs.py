@@ -96,6 +96,8 @@ def write_pairs(
     Raises SimulstError: `data` lacks an utterance; no pair is left; `tokens` is needed or cannot be read; what
         `read_data_dir`, `read_prefixes` and `written_whole` raise.
     """
+    if max_ratio is not None and not max_ratio > 0:
+        raise SimulstError(f"--max-ratio {max_ratio:g}: give frames per word, above 0, or leave it out.")
     keeps, counts = _limit(max_ratio, target, tokens), Counter[str]()
     utterances = {utterance.name: utterance for utterance in read_data_dir(data, target)}
     parts, texts = dict[str, tuple[Utterance, float | None]](), dict[str, str]()

@@ -290,10 +290,10 @@ class Chosen:
 class JointSearch:
     """The search of one utterance: its encoder frames so far, and the single step of a beam search.
 
-    Where STOP names a wait token, it ends a step's text as <eos> ends a sentence. The CTC layer knows no wait token. It
-    gives it p(g...), so that it says which tokens were heard, and the decoder when to wait. If STOP's texts are
-    `complete`, it gives it p(g·<eos>), that nothing more was said in what was heard. A later step has heard more. There
-    the committed wait tokens are left out, and the CTC state and score of g are those without them.
+    Where STOP names a wait token, it ends a step's text as <eos> ends a sentence. The CTC layer knows no such token, so
+    the token's CTC score is p(g...), that of the text before it. CTC says which tokens were heard, and the decoder says
+    when to wait. If STOP's texts are `complete`, the score is p(g·<eos>): nothing more was said in what was heard. A
+    later step has heard more. There the committed wait tokens are left out of the CTC state and the score of g.
 
     decoder: scores tokens.
     options: weights and sizes.

@@ -178,6 +178,8 @@ def test_bad_input(data: Path, tmp_path: Path) -> None:
             write(aligned, lags)
     with pytest.raises(SimulstError, match="the text of 'a' has one of the tokens"):
         write({"a": Aligned([" <wait>"], [1.0])}, [0])
+    with pytest.raises(SimulstError, match="a chunk needs a positive length"):
+        Grid(0, 640)
     (tmp_path / "t").write_text("a 1 0 0.5 w\n")
     with pytest.raises(SimulstError, match="'a' has times of 1 words, but 4 in its text"):
         from_times(tmp_path / "t", TEXTS, "de")
