@@ -50,14 +50,14 @@ class Slots:
 
 
 class Memory:
-    """The encoder frames that the decoder attends to, projected once to the keys and values of all layers: `slots`."""
+    """The encoder frames that the decoder attends to, projected once to the keys and values of all layers."""
 
     def __init__(self, project: Callable[[Tensor], Tensor], empty: Tensor) -> None:
         self._project = project
-        self.slots = Slots(empty)
+        self._slots = Slots(empty)
 
     def __len__(self) -> int:
-        return self.slots.used
+        return self._slots.used
 
     @torch.inference_mode()
     def append(self, frames: Tensor) -> None:
@@ -65,9 +65,9 @@ class Memory:
         count = frames.shape[0]
         if not count:
             return
-        if not self.slots.has_room(count):
-            self.slots = self.slots.moved(self.keys_values, count)
-        slots = self.slots
+        if not self._slots.has_room(count):
+            self._slots = self._slots.moved(self.keys_values, count)
+        slots = self._slots
         layers, _, heads, _, d_k = slots.data.shape
         projected = self._project(frames.to(slots.data)).view(count, layers, 2, heads, d_k)
         slots.data[:, :, :, slots.used : slots.used + count] = projected.permute(1, 2, 3, 0, 4)
@@ -76,7 +76,7 @@ class Memory:
     @property
     def keys_values(self) -> Tensor:
         """The filled part, (layers, 2, heads, T, d_k); a view."""
-        return self.slots.data[:, :, :, : self.slots.used]
+        return self._slots.data[:, :, :, : self._slots.used]
 
 
 @dataclass(frozen=True)
@@ -155,7 +155,7 @@ def _weights(query: Tensor, key: Tensor) -> Tensor:
 
 @functools.cache
 def compiled_attention() -> Any:
-    """The module with `Compiled`, which is as `ByTorch`, for float32 on the processor; None: use torch."""
+    """The module with `Compiled`, which is as `ByTorch` for arrays, `PanelMemory` and `normed`; None: use torch."""
     kernels = build("simulst.kernels.compiled_attention")
     if kernels and not _agrees(kernels):
         tell("attention compiled for this processor does not agree with torch's; torch computes it, which is slower.")
@@ -165,25 +165,28 @@ def compiled_attention() -> Any:
 
 @torch.inference_mode()
 def _agrees(kernels: Any) -> bool:
-    """For a prefix of three tokens, and two hypotheses of two."""
+    """For a prefix of three tokens, and two hypotheses of two; with more frames than a panel has."""
     heads, size, frames = 2, 8, 150
-    width = heads * size
+    width, ones = heads * size, torch.ones(heads * size)
     random = torch.Generator().manual_seed(0)
     weight, x, qkv, queries, seen = (
         torch.randn(shape, generator=random)
         for shape in ((width, 2 * width), (frames, width), (5, 3 * width), (5, width), (3, frames))
     )
     empty = torch.zeros(1, 2, heads, 0, size)
-    memory = Memory(lambda x: x @ weight, empty)
-    memory.append(x)
-    found: list[list[Tensor]] = []
-    for kind in (ByTorch, kernels.Compiled):
+    normed = kernels.normed(queries.numpy(), ones.numpy(), ones.numpy(), 1e-5)
+    found = [[functional.layer_norm(queries, [width], ones, ones)], [torch.from_numpy(normed)]]
+    memories = Memory(lambda x: x @ weight, empty), kernels.PanelMemory(lambda x: x @ weight, 1, heads, size)
+    for results, memory, by_torch in zip(found, memories, (True, False), strict=True):
+        memory.append(x)
         weights = [torch.empty(1, rows, heads, frames) for rows in (1, 2)]
         new, old = Slots(empty).moved(empty, 3), Slots(empty).moved(torch.ones(1, 2, heads, 2, size), 2)
         searches = [
             Search(0, 3, True, new, new.take(3), torch.arange(3)[None], memory, seen > 0, weights[0]),
             Search(3, 2, False, old, old.take(2), torch.tensor([[0, 2], [1, 3]]), memory, None, weights[1]),
         ]
-        attend = kind(searches, heads)
-        found.append([attend.to_tokens(0, qkv), attend.to_frames(0, queries), weights[1]])
+        attend = ByTorch(searches, heads) if by_torch else kernels.Compiled(searches, heads)
+        rows: Any = (qkv, queries) if by_torch else (qkv.numpy(), queries.numpy())
+        results += [torch.as_tensor(attend.to_tokens(0, rows[0])), torch.as_tensor(attend.to_frames(0, rows[1]))]
+        results += weights[1:]
     return all(torch.allclose(ours, other, atol=1e-5) for ours, other in zip(*found, strict=True))

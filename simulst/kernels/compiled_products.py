@@ -17,7 +17,7 @@ from numba import config, prange, set_num_threads
 
 from simulst.kernels.compiler import compiled
 from simulst.kernels.products import rounded
-from simulst.kernels.tiles import AHEAD, PANEL, ROWS, add_floats, add_pairs
+from simulst.kernels.tiles import AHEAD, PANEL, ROWS, add_floats, add_pairs, finish_pairs
 
 BLOCK = 128  # inputs that all rows take before the next ones
 NOTHING = np.empty((0, PANEL), np.float32)  # the spare memory of a product whose last panel is full
@@ -140,11 +140,17 @@ def _of_pairs(
             sums[:] = 0
             add_pairs(x[row].ctypes.data, 2 * size, weights, sums.ctypes.data, 4 * PANEL, later, share, steps, rows)
             later += share * steps
-            for r in range(rows):
-                for j in range(PANEL):
-                    total = np.float32(sums[r, j]) * (x_scales[row + r] * scales[start + j]) + bias[start + j]
-                    total += out[row + r, column + j] if adds else np.float32(0)
-                    out[row + r, column + j] = np.float32(0) if relu and total < 0 else total
+            finish_pairs(
+                sums.ctypes.data,
+                x_scales[row:].ctypes.data,
+                scales[start:].ctypes.data,
+                bias[start:].ctypes.data,
+                out[row, column:].ctypes.data,
+                4 * out.shape[1],
+                np.int64(adds),
+                np.int64(relu),
+                rows,
+            )
 
 
 @compiled("void(f4[:,::1], f4[:,:,::1], f4[::1], f4[:,::1], f4[:,::1], b1, b1, i8)", parallel=True)

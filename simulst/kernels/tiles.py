@@ -53,25 +53,50 @@ def in_all_lanes(b: Any, number: Any) -> Any:
     return b.shuffle_vector(alone, ir.Constant(vector, ir.Undefined), ir.Constant(INTS, None))
 
 
-def called(function: Any) -> Any:
-    """What numba calls: `function(module, rows)`, of addresses and sizes, and then the number of rows, 1 to `ROWS`."""
+def new_function(module: Any, name: str, kinds: list[Any]) -> tuple[Any, Any, Any, Any]:
+    """A function of its own, or else the compiler keeps sums in memory; and its blocks: before, in, after a loop."""
+    function = ir.Function(module, ir.FunctionType(NOTHING, kinds), name=f"simulst_{name}")
+    function.linkage = "internal"
+    function.attributes.add("noinline")
+    return (function, *(function.append_basic_block(name) for name in ("before", "step", "end")))
+
+
+def next_step(b: Any, before: Any) -> tuple[Any, Any]:
+    """The number of a step of a loop, and the next one."""
+    i = b.phi(ADDRESS)
+    after = b.add(i, ADDRESS(1))
+    i.add_incoming(ADDRESS(0), before)
+    i.add_incoming(after, b.block)
+    return i, after
+
+
+def called(arguments: int, places: tuple[int, ...], function: Any, most: int = 0) -> Any:
+    """What numba calls: a function of addresses and sizes, `function(module)`.
+
+    places: which of the arguments are addresses.
+    most: if it is not 0, there is one more argument, a count from 1 to `most`, and the function is
+        `function(module, count)`.
+    """
 
     def write(context: Any, b: Any, signature: Any, given: Any) -> Any:
-        *given, count = given
-        for place in (0, 2, 3, 5):  # which of them are addresses
+        counts, given = given[arguments:], list(given[:arguments])
+        for place in places:
             given[place] = b.inttoptr(given[place], PLACE)
+        if not counts:
+            b.call(function(b.module), given)
+            return context.get_dummy_value()
         done = b.append_basic_block("done")
-        cases = b.switch(count, done)
-        for rows in range(1, ROWS + 1):
-            case = b.append_basic_block(f"rows{rows}")
-            cases.add_case(ADDRESS(rows), case)
+        cases = b.switch(counts[0], done)
+        for count in range(1, most + 1):
+            case = b.append_basic_block(f"count{count}")
+            cases.add_case(ADDRESS(count), case)
             b.position_at_end(case)
-            b.call(function(b.module, rows), given)
+            b.call(function(b.module, count), given)
             b.branch(done)
         b.position_at_end(done)
         return context.get_dummy_value()
 
-    return types.void(*[types.int64] * 9), write
+    return types.void(*[types.int64] * (arguments + (most > 0))), write
 
 
 def _tile(integers: bool) -> Any:
@@ -106,11 +131,7 @@ def _tile(integers: bool) -> Any:
 
     def of_rows(module: Any, rows: int) -> Any:
         kinds = [PLACE, ADDRESS, PLACE, PLACE, ADDRESS, PLACE, ADDRESS, ADDRESS]
-        # A function of its own, or else the compiler keeps sums in memory.
-        function = ir.Function(module, ir.FunctionType(NOTHING, kinds), name=f"simulst_tile_{one}_{rows}")
-        function.linkage = "internal"
-        function.attributes.add("noinline")
-        before, loop, end = (function.append_basic_block(name) for name in ("before", "step", "end"))
+        function, before, loop, end = new_function(module, f"tile_{one}_{rows}", kinds)
         inputs, stride, panel, sums, sums_stride, later, share, steps = function.args
         b = ir.IRBuilder(before)
         starts = [b.gep(inputs, [b.mul(stride, ADDRESS(row))]) for row in range(rows)]
@@ -120,10 +141,7 @@ def _tile(integers: bool) -> Any:
         b.branch(loop)
         b.position_at_end(loop)
         totals = [[b.phi(vector) for _ in range(VECTORS)] for _ in range(rows)]
-        i = b.phi(ADDRESS)
-        after = b.add(i, ADDRESS(1))
-        i.add_incoming(ADDRESS(0), before)
-        i.add_incoming(after, loop)
+        i, after = next_step(b, before)
         place = b.gep(panel, [b.mul(i, ADDRESS(step))])
         w = [weights(b, place, v) for v in range(VECTORS)]
         later = b.gep(later, [b.mul(i, share)])
@@ -167,7 +185,7 @@ def add_floats(
     later, share: from where on other weights are fetched meanwhile, and how many bytes in each step.
     rows: 1 to ROWS.
     """
-    return called(_tile(False))
+    return called(8, (0, 2, 3, 5), _tile(False), ROWS)
 
 
 @intrinsic
@@ -184,4 +202,54 @@ def add_pairs(
     rows: Any,
 ) -> Any:
     """As `add_floats`, with int32 sums; a step is a pair of int16 inputs, and of int8 weights for each output."""
-    return called(_tile(True))
+    return called(8, (0, 2, 3, 5), _tile(True), ROWS)
+
+
+def _finish(module: Any) -> Any:
+    """See `finish_pairs`."""
+    kinds = [*[PLACE] * 5, *[ADDRESS] * 4]
+    function, before, loop, end = new_function(module, "finish_pairs", kinds)
+    sums, x_scales, scales, bias, out, stride, adds, relu, rows = function.args
+    b = ir.IRBuilder(before)
+    adds, relu = (b.icmp_unsigned("!=", each, ADDRESS(0)) for each in (adds, relu))
+    relu = in_all_lanes(b, relu)
+    nothing = ir.Constant(FLOATS, None)
+    b.branch(loop)
+    b.position_at_end(loop)
+    i, after = next_step(b, before)
+    scale = in_all_lanes(b, b.load(b.gep(b.bitcast(x_scales, FLOAT.as_pointer()), [i])))
+    found, place = b.gep(sums, [b.mul(i, ADDRESS(4 * PANEL))]), b.gep(out, [b.mul(i, stride)])
+    for v in range(VECTORS):
+        offset = 4 * LANES * v
+        y = b.sitofp(load(b, found, offset, INTS), FLOATS)
+        y = b.fmul(y, b.fmul(scale, load(b, scales, offset, FLOATS)))
+        y = b.fadd(y, load(b, bias, offset, FLOATS))
+        y = b.fadd(y, b.select(adds, load(b, place, offset, FLOATS), nothing))
+        negative = b.and_(relu, b.fcmp_ordered("<", y, nothing))
+        store(b, b.select(negative, nothing, y), place, offset)
+    b.cbranch(b.icmp_unsigned("<", after, rows), loop, end)
+    b.position_at_end(end)
+    b.ret_void()
+    return function
+
+
+@intrinsic
+def finish_pairs(
+    context: Any,
+    sums: Any,
+    x_scales: Any,
+    scales: Any,
+    bias: Any,
+    out: Any,
+    stride: Any,
+    adds: Any,
+    relu: Any,
+    rows: Any,
+) -> Any:
+    """Write the results for the sums of a tile, (rows, PANEL) int32.
+
+    x_scales, scales, bias: where they are for these rows and these outputs, float32.
+    out, stride: where the results are written, (rows, PANEL) float32, and the bytes from row to row.
+    adds: whether they are added to what is there. relu: whether to apply ReLU to that.
+    """
+    return called(9, (0, 1, 2, 3, 4), _finish)

@@ -22,6 +22,7 @@ from espnet.nets.pytorch_backend.transformer.embedding import ScaledPositionalEn
 
 from simulst.errors import SimulstError  # noqa: E402
 from simulst.kernels.compiled_attention import Compiled  # noqa: E402
+from simulst.kernels.compiled_products import PANEL  # noqa: E402
 from simulst.models.espnet.network import decoder as decoder_module  # noqa: E402
 from simulst.models.espnet.network.decoder import CachedDecoder  # noqa: E402
 from simulst.models.espnet.network.lagging import Lagging  # noqa: E402
@@ -159,13 +160,13 @@ def test_memory_in_pieces(seed: int, counts: list[int], precision: str) -> None:
 def test_memory_is_computed_once() -> None:
     model = CachedDecoder(tiny())
     memory = memory_of(model, frames(4))
-    before = memory.keys_values.clone()
-    places = [before.data_ptr()]
+    before = memory.keys[:, :, 0, :, :4].copy(), memory.values[:, :, :4].copy()
+    places = [memory.addresses]
     for seed in range(1000):
         memory.append(frames(1, seed))
-        places.append(memory.keys_values.data_ptr())
-    assert torch.equal(memory.keys_values[:, :, :, :4], before)
-    assert sum(place != last for last, place in pairwise(places)) < 12  # it rarely moves
+        places.append(memory.addresses)
+    assert (memory.keys[:, :, 0, :, :4] == before[0]).all() and (memory.values[:, :, :4] == before[1]).all()
+    assert sum(place != last for last, place in pairwise(places)) < 10  # it rarely moves
 
 
 def by_torch(decoder: TransformerDecoder, *options: Any) -> CachedDecoder:
@@ -181,7 +182,7 @@ def by_torch(decoder: TransformerDecoder, *options: Any) -> CachedDecoder:
     st.booleans(),
     st.lists(st.tuples(st.integers(1, 14), st.integers(1, 150), st.booleans()), min_size=1, max_size=4),
     st.booleans(),
-    st.sampled_from([(16, 4), (6, 2), (34, 1)]),
+    st.sampled_from([(16, 4), (6, 2), (2 * PANEL - 2, 2), (2 * PANEL + 2, 1)]),
     st.sampled_from([1, 3]),
 )
 def test_together_as_alone_and_as_by_torch(

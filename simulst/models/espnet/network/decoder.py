@@ -13,12 +13,11 @@ On the processor, in float32 and int8, what is between the products is compiled 
 
 from __future__ import annotations
 
-import copy
-import functools
 from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
 import torch
 from torch import Tensor
 from torch.nn import functional
@@ -26,14 +25,16 @@ from torch.nn import functional
 from simulst.errors import SimulstError
 from simulst.kernels.attention import ByTorch, Memory, Search, Slots, compiled_attention
 from simulst.models.base import depends_on_rows
-from simulst.models.espnet.network.layers import layer_norm
-from simulst.models.espnet.network.linear import Linear, check_precision, dtype_of, joined
+from simulst.models.espnet.network.linear import check_precision, dtype_of, joined
 from simulst.search.beam import Read
 
 if TYPE_CHECKING:
     from espnet2.asr.decoder.transformer_decoder import TransformerDecoder
 
     from simulst.models.espnet.network.lagging import Chunked, Lagging
+
+Rows = Any
+"""The rows of all searches, (m, width): an array where attention is compiled, else a tensor."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -80,7 +81,7 @@ class DecoderState:
 
 
 class _Layer:
-    """One decoder layer, as functions of the rows of all searches, (m, width).
+    """One decoder layer, as functions of `Rows`.
 
     product: makes one of linear layers with the same input. norm: makes one of a layer norm.
     before: the norms of the inputs of its three parts (self-attention, source attention, feed-forward).
@@ -88,7 +89,7 @@ class _Layer:
     """
 
     def __init__(
-        self, layer: Any, product: Callable[..., Linear], norm: Callable[[Any], Callable[[Tensor], Tensor]]
+        self, layer: Any, product: Callable[..., Callable[..., Rows]], norm: Callable[[Any], Callable[[Rows], Rows]]
     ) -> None:
         own, source, forward = layer.self_attn, layer.src_attn, layer.feed_forward
         self.self_in = product(own.linear_q, own.linear_k, own.linear_v)
@@ -124,10 +125,13 @@ class CachedDecoder:
         on_processor = self._embedding.device.type == "cpu" and dtype == torch.float32
         self._kernels = compiled_attention() if on_processor else None
 
-        def norm(module: torch.nn.LayerNorm) -> Callable[[Tensor], Tensor]:
-            return layer_norm(copy.deepcopy(module).to(dtype))
+        def product(*layers: torch.nn.Linear) -> Callable[..., Rows]:
+            linear = joined(precision, *layers)
+            return linear.rows if self._kernels else linear
 
-        product = functools.partial(joined, precision)
+        def norm(module: torch.nn.LayerNorm) -> Callable[[Rows], Rows]:
+            return _norm(module, dtype, self._kernels)
+
         self._layers = [_Layer(layer, product, norm) for layer in decoder.decoders]
         self._after_norm = norm(decoder.after_norm) if decoder.normalize_before else _identity
         self._output = product(decoder.output_layer)
@@ -143,6 +147,8 @@ class CachedDecoder:
 
     def memory(self) -> Any:
         """A memory without frames."""
+        if self._kernels:
+            return self._kernels.PanelMemory(self._project, *self.attentions, self._empty.shape[4])
         return Memory(self._project, self._empty)
 
     def start(self) -> DecoderState:
@@ -219,6 +225,7 @@ class CachedDecoder:
             x = layer.after[2](layer.down(layer.up(layer.before[2](x), relu=True), add=x))
         last = self._after_norm(x if len(ends) == len(x) else x[ends])
         scores = self._output(last)
+        last, scores = (torch.from_numpy(rows) if self._kernels else rows for rows in (last, scores))
         hidden = last.split([1 + read.draft if read.state is None else len(read.tokens) for read in reads])
         states = [
             DecoderState(search.slots, search.places, search.weights, rows)
@@ -234,19 +241,30 @@ class CachedDecoder:
         seen[-1 - draft :] = True
         return seen
 
-    def _embed(self, tokens: Tensor, positions: list[int]) -> Tensor:
+    def _embed(self, tokens: Tensor, positions: list[int]) -> Rows:
         """The first layer's input (m, width): tokens (m,) with the encodings of their positions."""
         if max(positions) >= len(self._positions):
             # Extend ESPnet's own table. Only the size, type and device of the argument matter.
             self._encoding.extend_pe(self._embedding.new_zeros(1, 2 * max(positions) + 2, dtype=torch.float32))
             self._positions = self._encoding.pe[0].to(self._embedding)
         scale = self._encoding.xscale
+        if self._kernels:
+            return self._embedding.numpy()[tokens.numpy()] * np.float32(scale) + self._positions.numpy()[positions]
         encodings = self._positions[torch.tensor(positions, device=self._embedding.device)]
         return torch.add(encodings, functional.embedding(tokens, self._embedding), alpha=scale)
 
 
-def _identity(x: Tensor) -> Tensor:
+def _identity(x: Rows) -> Rows:
     return x
+
+
+def _norm(norm: torch.nn.LayerNorm, dtype: torch.dtype, kernels: Any) -> Callable[[Rows], Rows]:
+    shape, eps = norm.normalized_shape, norm.eps
+    weight, bias = (part.detach().to(dtype, copy=True) for part in (norm.weight, norm.bias))
+    if kernels:
+        arrays = weight.numpy(), bias.numpy()
+        return lambda x: kernels.normed(x, *arrays, eps)
+    return lambda x: functional.layer_norm(x, shape, weight, bias, eps)
 
 
 def _check_supported(decoder: Any, precision: str) -> None:

@@ -6,6 +6,7 @@ import logging
 import platform
 from typing import Any
 
+import numpy as np
 import torch
 import torch.nn.functional as F
 from torch import Tensor
@@ -63,6 +64,13 @@ class Linear:
             kind = "relu" if relu else "none"
             y = torch.ops.mkldnn._linear_pointwise(z, self._weight, self._bias, kind, [], "")
         return y.to(x.dtype) if add is None else y.to(add.dtype) + add
+
+    def rows(self, x: np.ndarray, relu: bool = False, add: np.ndarray | None = None) -> np.ndarray:
+        """As a call, for arrays (m, inputs) of float32 on the processor. `add` is overwritten with the sum."""
+        assert self._product is not None
+        y = np.empty((len(x), self._product.outputs), np.float32) if add is None else add
+        self._product(x, y, relu, add is not None, torch.get_num_threads())
+        return y
 
 
 def joined(precision: str, *layers: torch.nn.Linear) -> Linear:
