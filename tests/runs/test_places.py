@@ -32,6 +32,15 @@ def test_jobs_change_no_log(data: Path) -> None:
         assert [json.loads(line)["index"] for line in (folder / "instances.log").open()] == list(range(COUNT))
 
 
+def test_a_worker_that_dies_costs_a_retry(data: Path) -> None:
+    note, marker = data.parent / "note", data.parent / "died"
+    status, _, _ = simulst(*command(data, "out", "--jobs", 2, *options(log=note, die=2, die_once=marker)))
+    assert status == 0 and marker.exists()
+    assert simulst(*command(data, "whole"))[0] == 0
+    assert timeless(data.parent / "out") == timeless(data.parent / "whole")
+    assert Counter(note.read_text().split())["2"] == 2
+
+
 @pytest.mark.parametrize(("streams", "lost"), [(1, "15s"), (2, "1ms")])
 def test_an_utterance_that_kills_is_given_up(data: Path, streams: int, lost: str) -> None:
     """Also if Dask drops a process that does not begin again at once, as it does after 15 s on a busy machine."""
