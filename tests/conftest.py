@@ -115,6 +115,18 @@ def pytest_runtest_setup() -> None:
         root.removeHandler(handler)
 
 
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_teardown() -> Iterator[None]:
+    """A test that leaves warnings hidden fails, and not those after it that wait for warnings."""
+    yield
+    root = logging.getLogger()
+    left = f"disabled up to {root.manager.disable}, level {root.level}, {root.disabled=}"
+    shown = logging.getLogger("simulst").isEnabledFor(logging.WARNING)
+    logging.disable(logging.NOTSET)
+    root.setLevel(min(root.level, logging.WARNING))
+    assert shown, left
+
+
 @pytest.fixture
 def small_disk(tmp_path: Path) -> Iterator[Path]:
     """A disk of 1 MiB, where mounting is allowed."""

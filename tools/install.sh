@@ -26,6 +26,14 @@ if ! "$python" -c 'import sys; sys.exit(not (3, 11) <= sys.version_info < (3, 14
     exit 1
 fi
 
+# Two at once, in two shells, would break each other's environment.
+mkdir -p "$venv"
+exec 9> "$venv/.lock"
+if ! flock --nonblock 9; then
+    echo "tools/install.sh: waiting for another one that makes $venv"
+    flock 9
+fi
+
 say() { printf '%2d:%02d  %s\n' $((SECONDS / 60)) $((SECONDS % 60)) "$1"; }
 
 # Of pip's output on stdin: the packages of 100 MB and more, and when unpacking begins. A dot every ten seconds without.
@@ -76,7 +84,6 @@ pip=("$venv/bin/python" -m pip --disable-pip-version-check install --progress-ba
 everything() {
     echo "tools/install.sh: making $venv (the first time about 4 minutes and 6 GB; a first run of mini makes it 8 GB)"
     rm -f "$stamp"
-    mkdir -p "$venv"
     : > "$log"
     "$venv/bin/python" -m pip --version >> "$log" 2>&1 || step "An empty environment" "$python" -m venv "$venv"
     step "Packages" "${pip[@]}" -r tools/requirements.txt -c tools/constraints.txt

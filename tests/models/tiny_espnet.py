@@ -75,8 +75,10 @@ def write(folder: Path, encoder: str = "contextual_block_conformer", seed: int =
     args = STTask.get_parser().parse_args(["--config", str(folder / "train.yaml"), "--output_dir", str(experiment)])
     torch.manual_seed(seed)
     logging.disable(logging.WARNING)
-    model = STTask.build_model(args).eval()
-    logging.disable(logging.NOTSET)
+    try:
+        model = STTask.build_model(args).eval()
+    finally:
+        logging.disable(logging.NOTSET)
     with torch.no_grad():
         for name, parameter in model.named_parameters():
             if name.endswith(("output_layer.weight", "ctc_lo.weight")):

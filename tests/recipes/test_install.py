@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 import tracked
+import waiting
 
 ROOT = Path(__file__).parents[2]
 PYTHON = """#!/usr/bin/env bash
@@ -18,6 +19,7 @@ case "$*" in
     "-I -c "*) [ ! -e moved ] || exit 1 ;;
     *"-r tools/requirements.txt"*)
         echo call >> calls
+        if [ -e held ]; then read -r < held; fi
         echo "WARNING: Location 'somewhere' is ignored: it is neither a file nor a directory."
         echo "Collecting torch==2.11.0"
         echo "  Downloading torch-2.11.0-cp311.whl (530.6 MB)"
@@ -40,9 +42,26 @@ def checkout(tmp_path: Path) -> Path:
     return tmp_path
 
 
+def begin(checkout: Path) -> subprocess.Popen[str]:
+    environment, command = {**os.environ, "PYTHON": str(checkout / "python")}, [str(checkout / "tools/install.sh")]
+    return subprocess.Popen(command, env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+
+
 def install(checkout: Path) -> subprocess.CompletedProcess[str]:
-    environment = {**os.environ, "PYTHON": str(checkout / "python")}
-    return subprocess.run([str(checkout / "tools/install.sh")], env=environment, capture_output=True, text=True)
+    with begin(checkout) as process:
+        out, error = process.communicate()
+    return subprocess.CompletedProcess(process.args, process.returncode, out, error)
+
+
+def test_two_at_once_install_once(checkout: Path) -> None:
+    os.mkfifo(checkout / "held")
+    with begin(checkout) as first:
+        waiting.until((checkout / "calls").exists, checkout, first)
+        with begin(checkout) as second:
+            assert second.stdout and "waiting for another" in second.stdout.readline()
+            (checkout / "held").write_text("go on\n")
+            assert first.communicate()[1] == second.communicate()[1] == ""
+    assert first.returncode == second.returncode == 0 and (checkout / "calls").read_text() == "call\n"
 
 
 def test_it_says_what_takes_long_and_nothing_else(checkout: Path) -> None:
