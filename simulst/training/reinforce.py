@@ -20,9 +20,10 @@ import json
 import math
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
+from functools import partial
 from pathlib import Path
 from statistics import fmean, pstdev
-from typing import Annotated, Literal, NamedTuple
+from typing import Annotated, Any, Literal, NamedTuple
 
 import torch
 from pydantic import Field
@@ -42,11 +43,12 @@ from simulst.models.espnet.encoding import encode_whole
 from simulst.models.espnet.experiment import CONFIG, Experiment
 from simulst.models.espnet.loading import decoder_of, load
 from simulst.models.espnet.model import ESPnet
-from simulst.models.espnet.network.decoder import CachedDecoder
+from simulst.models.espnet.network.decoder import CachedDecoder, DecoderState
 from simulst.models.espnet.network.lagging import Chunked, restrict_decoder
 from simulst.models.espnet.options import ESPnetOptions
 from simulst.options import build_options
 from simulst.prefix.chunks import Grid
+from simulst.search.beam import Read
 from simulst.training.configuration import Count, Positive, read_mapping
 from simulst.words import Words, completed_by
 
@@ -114,20 +116,31 @@ class Samples(NamedTuple):
     log_p: Tensor
 
 
+@dataclass
+class _Text:
+    """A translation that is being written. free: which tokens were drawn; waits: how many wait tokens it has."""
+
+    tokens: list[int]
+    free: list[bool]
+    memory: Any
+    state: DecoderState | None = None
+    waits: int = 0
+
+
 class Policy:
     """A decoder that writes and waits.
 
     decoder: ESPnet's, which sees in a whole text what it will have heard (see `restrict_decoder`).
     """
 
-    def __init__(self, decoder: torch.nn.Module, sos: int, eos: int, wait: int) -> None:
-        self.decoder, self._sos, self._eos, self._wait = decoder, sos, eos, wait
+    def __init__(self, decoder: Any, sos: int, eos: int, lagging: Chunked) -> None:
+        self.decoder, self._sos, self._eos, self._lagging = decoder, sos, eos, lagging
 
     def log_p(self, samples: Samples, temperature: float = 1.0) -> tuple[Tensor, Tensor]:
         """log p of each token, (n, L), and the entropy of its distribution; 0 where the model does not choose."""
         read = torch.nn.functional.pad(samples.tokens[:, :-1], (1, 0), value=self._sos)
         logits = self._logits(samples.frames, samples.lengths, read) / temperature
-        heard = (read == self._wait).cumsum(1) >= samples.chunks[:, None]
+        heard = (read == self._lagging.wait).cumsum(1) >= samples.chunks[:, None]
         scores = torch.log_softmax(self._allowed(logits, heard), -1)
         entropy = -(scores.exp() * scores.masked_fill(scores.isinf(), 0)).sum(-1)
         chosen = scores.gather(-1, samples.tokens[..., None])[..., 0]
@@ -149,25 +162,32 @@ class Policy:
         frames, lengths, chunks: as in `Samples`. begins: the tokens that each begins with. most: tokens that are no
         wait tokens; a text that has as many only waits.
         """
-        count = len(begins)
-        tokens = torch.tensor(begins, dtype=torch.int64)
-        free = torch.zeros_like(tokens, dtype=torch.bool)
-        ended = torch.zeros(count, dtype=torch.bool)
-        while not ended.all():
-            waits = (tokens == self._wait).sum(1)
-            # What comes is hidden. But so many wait tokens must be there, as the last one says that all was heard.
-            left = int((chunks - waits).max())
-            rest = torch.where(torch.arange(left) < (chunks - waits)[:, None], self._wait, self._eos)
-            read = torch.cat([torch.full((count, 1), self._sos), tokens, rest], 1)
-            logits = self._logits(frames, lengths, read)[:, tokens.shape[1]] / temperature
-            scores = torch.log_softmax(self._allowed(logits, waits >= chunks), -1)
-            drawn = torch.multinomial(scores.exp(), 1, generator=generator)[:, 0]
-            full = tokens.shape[1] - waits >= most
-            forced = torch.where(waits < chunks, self._wait, self._eos)
-            drawn = torch.where(ended | full, torch.where(ended, self._eos, forced), drawn)
-            tokens = torch.cat([tokens, drawn[:, None]], 1)
-            free = torch.cat([free, ~(ended | full)[:, None]], 1)
-            ended |= drawn == self._eos
+        decoder, wait = CachedDecoder(self.decoder), self._lagging.wait
+        texts = [_Text(list(begin), [False] * len(begin), decoder.memory()) for begin in begins]
+        running = list(range(len(texts)))
+        while running:
+            last = [texts[row].waits >= int(chunks[row]) for row in running]
+            reads = []
+            for row, whole in zip(running, last, strict=True):
+                text, heard = texts[row], int(lengths[row])
+                if not whole:
+                    heard = min(heard, self._lagging.first + self._lagging.step * text.waits)
+                text.memory.append(frames[row, len(text.memory) : heard].float())
+                new = text.tokens[-1:] if text.state else [self._sos, *text.tokens]
+                reads.append(Read(torch.tensor(new), text.state, text.memory, False))
+            log_p, states = decoder.read_together(reads)
+            scores = torch.log_softmax(self._allowed(log_p / temperature, torch.tensor(last)), -1)
+            drawn = torch.multinomial(scores.exp(), 1, generator=generator)[:, 0].tolist()
+            for row, whole, token, state in zip(running, last, drawn, states, strict=True):
+                text, full = texts[row], len(texts[row].tokens) - texts[row].waits >= most
+                text.state = state
+                text.tokens.append((self._eos if whole else wait) if full else token)
+                text.free.append(not full)
+                text.waits += text.tokens[-1] == wait
+            running = [row for row in running if texts[row].tokens[-1] != self._eos]
+        padded = partial(torch.nn.utils.rnn.pad_sequence, batch_first=True)
+        tokens = padded([torch.tensor(text.tokens) for text in texts], padding_value=self._eos)
+        free = padded([torch.tensor(text.free) for text in texts], padding_value=False)
         samples = Samples(frames, lengths, tokens, free, chunks, torch.zeros(()))
         return samples._replace(log_p=self.log_p(samples, temperature)[0])
 
@@ -178,7 +198,7 @@ class Policy:
             if token == self._eos:
                 break
             texts[-1].append(token)
-            if token == self._wait:
+            if token == self._lagging.wait:
                 texts.append([])
         return [tuple(text) for text in texts]
 
@@ -189,7 +209,7 @@ class Policy:
     def _allowed(self, logits: Tensor, heard: Tensor) -> Tensor:
         """As in decoding: <eos> only once all was heard, a wait token only before. heard: (...) of logits (..., V)."""
         numbers = torch.arange(logits.shape[-1])
-        never = torch.where(heard[..., None], numbers == self._wait, numbers == self._eos)
+        never = torch.where(heard[..., None], numbers == self._lagging.wait, numbers == self._eos)
         return logits.masked_fill(never, -math.inf)
 
 
@@ -289,7 +309,7 @@ class _Training:
         self._policies = []
         for part in (decoder, copy.deepcopy(decoder)):
             restrict_decoder(part, lagging)
-            self._policies.append(Policy(part, vocabulary.sos, vocabulary.eos, lagging.wait))
+            self._policies.append(Policy(part, vocabulary.sos, vocabulary.eos, lagging))
         self._policy, self._reference = self._policies
         self._optimiser = torch.optim.Adam(decoder.parameters(), options.learning_rate, betas=(0.9, 0.98))
         self._said: set[str] = set()

@@ -24,6 +24,8 @@ from simulst.measure.latency import corpus_latency
 from simulst.measure.quality import sentence_chrf
 from simulst.models import load_model
 from simulst.models.espnet.model import ESPnet
+from simulst.models.espnet.network.decoder import CachedDecoder
+from simulst.models.espnet.network.lagging import Chunked
 from simulst.opening import Opening
 from simulst.policy.commit import All
 from simulst.policy.read import Chunk
@@ -68,8 +70,9 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Any]:
 
 def policy_of(folder: Path, theirs: Any) -> tuple[ESPnet, Policy]:
     model = load_model(folder / "waiting/exp/st")
-    assert isinstance(model, ESPnet) and model.vocabulary.wait is not None
-    return model, Policy(theirs.decoder, theirs.sos, theirs.eos, model.vocabulary.wait)
+    assert isinstance(model, ESPnet) and isinstance(model.decoder, CachedDecoder)
+    assert isinstance(model.decoder.lagging, Chunked)
+    return model, Policy(theirs.decoder, theirs.sos, theirs.eos, model.decoder.lagging)
 
 
 def test_gradients_are_finite_differences(made: tuple[Path, Any]) -> None:
@@ -153,14 +156,15 @@ def test_the_policy_is_that_of_decoding(made: tuple[Path, Any]) -> None:
 def test_a_full_text_only_waits(made: tuple[Path, Any]) -> None:
     folder, theirs = made
     model, policy = policy_of(folder, theirs)
+    wait = model.vocabulary.wait
     about = (torch.randn(2, 70, tiny_espnet.WIDTH), torch.tensor([70, 70]), torch.tensor([3, 0]))
     samples = policy.sample(*about, [model.vocabulary.lags[0]] * 2, 3, 1.0, torch.manual_seed(3))
     for row, free, chunks in zip(samples.tokens.tolist(), samples.free.tolist(), (3, 0), strict=True):
-        assert row.count(policy._wait) == chunks and len([t for t in row if t not in (policy._wait, theirs.eos)]) <= 3
+        assert row.count(wait) == chunks and len([t for t in row if t not in (wait, theirs.eos)]) <= 3
         assert not any(free[: len(model.vocabulary.lags[0])])
-    assert policy.text(torch.tensor([5, policy._wait, policy._wait, 6, theirs.eos, theirs.eos])) == [
-        (5, policy._wait),
-        (policy._wait,),
+    assert policy.text(torch.tensor([5, wait, wait, 6, theirs.eos, theirs.eos])) == [
+        (5, wait),
+        (wait,),
         (6,),
     ]
 
