@@ -30,6 +30,7 @@ from simulst.streams import open_stream
         ({"suppress_ids": [-5]}, "suppress_ids names the token -5"),
         ({"suppress_ids_begin": [60000]}, "suppress_ids_begin names the token 60000"),
         ({"lang_ids": [60000]}, "lang_ids names the token 60000"),
+        ({"lang_ids": []}, r"config\.json names no languages \(lang_ids\); fetch"),
     ],
 )
 def test_a_configuration_of_another_model(tmp_path: Path, changed: dict[str, Any], words: str) -> None:

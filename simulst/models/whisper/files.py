@@ -63,9 +63,14 @@ def read_config(path: Path) -> Config:
 
 
 def languages_of(path: Path, vocabulary: list[str], config: Config, other_targets: bool) -> Languages:
-    """What a model of this vocabulary hears and writes. path: of the model, for errors."""
+    """What a model of this vocabulary hears and writes. path: of the model, for errors.
+
+    Raises SimulstError: it is not of English alone, and config.json names no languages.
+    """
     names = {token: vocabulary[token].strip("<|>") for token in config.lang_ids if 0 <= token < len(vocabulary)}
     english = len(vocabulary) == ENGLISH_VOCABULARY
+    if not (english or config.lang_ids):
+        raise SimulstError(f"{path}: config.json names no languages (lang_ids); {AGAIN}.")
     return Languages(path, {} if english else {code_of(name): token for token, name in names.items()}, other_targets)
 
 
