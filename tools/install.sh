@@ -29,10 +29,13 @@ fi
 # Two at once, in two shells, would break each other's environment.
 mkdir -p "$venv"
 exec 9> "$venv/.lock"
-if ! flock --nonblock 9; then
-    echo "tools/install.sh: waiting for another one that makes $venv"
-    flock 9
-fi
+held=0
+flock --nonblock 9 || held=$?
+case $held in
+    0) ;;
+    1) echo "tools/install.sh: waiting for another one that makes $venv"; flock 9 ;;
+    *) echo "tools/install.sh: no locks on this disk; start no second one meanwhile" >&2 ;;
+esac
 
 say() { printf '%2d:%02d  %s\n' $((SECONDS / 60)) $((SECONDS % 60)) "$1"; }
 

@@ -64,6 +64,15 @@ def test_two_at_once_install_once(checkout: Path) -> None:
     assert first.returncode == second.returncode == 0 and (checkout / "calls").read_text() == "call\n"
 
 
+def test_on_a_disk_without_locks_it_installs(checkout: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (checkout / "flock").write_text("#!/bin/sh\nexit 71\n")
+    (checkout / "flock").chmod(0o755)
+    monkeypatch.setenv("PATH", str(checkout), prepend=":")
+    run = install(checkout)
+    assert run.returncode == 0 and "done" in run.stdout
+    assert run.stderr == "tools/install.sh: no locks on this disk; start no second one meanwhile\n"
+
+
 def test_it_says_what_takes_long_and_nothing_else(checkout: Path) -> None:
     run = install(checkout)
     assert run.returncode == 0 and not run.stderr
