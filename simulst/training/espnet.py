@@ -19,7 +19,7 @@ import yaml
 from tqdm import tqdm
 
 from simulst.errors import SimulstError
-from simulst.files.folder import digest_of_file, empty, locked, save_atomically, write_atomically
+from simulst.files.folder import digest_of_file, empty, locked, replacing, write_atomically
 from simulst.files.yaml import load_yaml, read_yaml
 from simulst.models.espnet.network.lagging import WaitOptions, lagging_of
 from simulst.training.configuration import read_mapping
@@ -202,7 +202,8 @@ def keep_ctc(model: Path, out: Path) -> None:
     if layer and "encoder" not in (read_yaml(out / CONFIG).get("freeze_param") or []):
         print(f"{out}: the encoder was trained, so the CTC layer of {model} is left out; decode with ctc_weight 0.")
     elif layer:
-        save_atomically(out / CTC, layer)
+        with replacing(out / CTC) as part:  # another run may write it, too: training has given its lock back
+            torch.save(layer, part)
 
 
 def run_espnet(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import os
 import select
@@ -12,10 +13,11 @@ from contextlib import nullcontext
 from pathlib import Path
 
 import pytest
+import torch
 import waiting
 
 from simulst.errors import SimulstError
-from simulst.training.espnet import LOG, RECORD, Machines, Training, run_espnet
+from simulst.training.espnet import LOG, RECORD, Machines, Training, keep_ctc, run_espnet
 
 
 @pytest.fixture
@@ -196,3 +198,20 @@ def test_the_record_is_of_what_is_trained_not_of_where(tmp_path: Path, config: P
     with pytest.raises(SimulstError, match="status 1"):
         run_espnet(command, out, config)
     assert calls(out) == 2
+
+
+def test_two_runs_may_keep_the_ctc_layer_at_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Both found the training complete, whose lock is free."""
+    begin, save, processes = tmp_path / "begin.pth", torch.save, itertools.count()
+    save({"st_ctc.weight": torch.ones(1)}, begin)
+    (tmp_path / "config.yaml").write_text("freeze_param: [encoder]")
+
+    def save_while_another_does(thing: object, file: Path) -> None:
+        save(thing, file)
+        monkeypatch.setattr("torch.save", save)
+        keep_ctc(begin, tmp_path)
+
+    monkeypatch.setattr("os.getpid", lambda: next(processes))
+    monkeypatch.setattr("torch.save", save_while_another_does)
+    keep_ctc(begin, tmp_path)
+    assert [file.name for file in tmp_path.glob("ctc*")] == ["ctc.pth"]
