@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
@@ -30,6 +30,13 @@ from simulst.options import read_json_fields
 
 TRANSLATE = "Translate the speech from {source} to {target}. Write the translation and nothing else."
 TRANSCRIBE = "Transcribe the speech in {source}. Write the words and nothing else."
+
+
+@dataclass(frozen=True)
+class Template:
+    """What is used of chat_template.json."""
+
+    chat_template: str
 
 
 class SpeechLLM(Architecture):
@@ -110,7 +117,7 @@ class SpeechLLM(Architecture):
         """The chat template; empty: there is none. Older folders have that of audio in a file of its own."""
         path = find_folder(self.path) / "chat_template.json"
         if path.is_file() and not (path.parent / "chat_template.jinja").is_file():
-            return read_json_fields(dict[str, str], path, "copy the model's own").get("chat_template", "")
+            return read_json_fields(Template, path, "copy the model's own").chat_template
         return self.tokenizer.chat_template or ""
 
     def _rendered(self, content: Any, system: str) -> str:

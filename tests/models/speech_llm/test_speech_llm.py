@@ -344,13 +344,14 @@ def test_where_the_template_is(models: dict[str, HuggingFace], tmp_path: Path) -
     architecture: Any = load_model(folder, threads=1).architecture  # type: ignore[attr-defined]
     assert "<|audio_bos|><|AUDIO|><|audio_eos|>" in architecture.template
     (folder / "chat_template.jinja").unlink()
-    (folder / "chat_template.json").write_text(json.dumps({"chat_template": tiny_speech_llm.TEMPLATE}))
+    (folder / "chat_template.json").write_text(json.dumps({"chat_template": tiny_speech_llm.TEMPLATE, "version": 1}))
     architecture = load_model(folder, threads=1).architecture  # type: ignore[attr-defined]
     usual: Any = models["qwen2_audio"].architecture
     assert architecture.chat("es", "de") == usual.chat("es", "de")
-    (folder / "chat_template.json").write_text('{"chat_template": [{"name": "default"}]}')
-    with pytest.raises(SimulstError, match=r"chat_template\.json: chat_template: .* string; copy the model's own"):
-        _ = load_model(folder, threads=1).architecture.template  # type: ignore[attr-defined]
+    for text, told in (('{"chat_template": [{"name": "default"}]}', ".* string"), ("{}", "Field required")):
+        (folder / "chat_template.json").write_text(text)
+        with pytest.raises(SimulstError, match=rf"chat_template\.json: chat_template: {told}; copy the model's own"):
+            _ = load_model(folder, threads=1).architecture.template  # type: ignore[attr-defined]
 
 
 def test_errors(folders: dict[str, Path], models: dict[str, HuggingFace], tmp_path: Path) -> None:
