@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from datetime import timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -167,8 +166,8 @@ def bench(
         click.echo(f"A stream that has heard {longest.seconds:.0f} s holds about {size / 1e6:.1f} MB.")
 
     audio = sum(utterance.seconds for utterance in utterances)
-    whole, taken = (timedelta(seconds=round(s)) for s in (audio, cost.seconds / cost.audio * audio / jobs))
-    click.echo(f"All {whole} of audio take about {taken} with --jobs {jobs}.")
+    taken = _hours(cost.seconds / cost.audio * audio / jobs)
+    click.echo(f"All {_hours(audio)} of audio take about {taken} with --jobs {jobs}.")
     if cost.waited > DISTURBED * cost.seconds:
         waited = f"threads waited for a processor for {cost.waited / cost.seconds:.0%} of the time"
         click.echo(
@@ -189,3 +188,9 @@ def _print_parts(cost: Cost, configurations: int) -> None:
         click.echo(f"\nOne process keeps up with {cost.audio / cost.seconds:.0f} such streams, one after the other.")
     else:
         click.echo(f"\nRTF is that of all {configurations} configurations together, which share work.")
+
+
+def _hours(seconds: float) -> str:
+    """A duration as h:mm:ss, of days, too."""
+    whole = round(seconds)
+    return f"{whole // 3600}:{whole // 60 % 60:02d}:{whole % 60:02d}"

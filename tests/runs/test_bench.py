@@ -69,5 +69,10 @@ def test_command(data: Path, decoding: str, said: str) -> None:
     assert ("A stream that has heard" in out) == (decoding == "la2.yaml")
 
 
+def test_days_are_told_in_hours(data: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("simulst.data.datadir.Utterance.seconds", 50_000.0)  # of six
+    assert "All 83:20:00 of audio take about " in bench(data, "la2.yaml", "--seconds", 1)[1]
+
+
 def test_an_option_that_the_model_lacks(data: Path) -> None:
     assert "no_such" in sentence(bench(data, "la2.yaml", *options(no_such=1))[2])
