@@ -319,9 +319,9 @@ def most_tokens(source: Sequence[int]) -> int:
 def translating(translation: CTranslate2Translation, source: Source, prefix: Tokens, options: BeamSearch) -> Batched:
     """A call: CTranslate2's own search. See `CTranslate2Translation.translate`."""
     alike = translation.together(source, prefix, options) if len(prefix) < source.most else None
-    return Batched(_translated, (translation, options, source, prefix), len(source.tokens), alike)
+    return Batched(_translate, (translation, options, source, prefix), len(source.tokens), alike)
 
 
-def _translated(searches: Sequence[tuple[CTranslate2Translation, BeamSearch, Source, Tokens]]) -> list[Beam]:
+def _translate(searches: Sequence[tuple[CTranslate2Translation, BeamSearch, Source, Tokens]]) -> list[Beam]:
     translations, options, sources, prefixes = zip(*searches, strict=True)
     return translations[0].translate(sources, prefixes, options[0])
