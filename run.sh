@@ -25,5 +25,5 @@ if ! [[ $recipe =~ ^[^/.]+(/[^/.]+)*$ && -x $script ]]; then
     echo "error: no recipe '$recipe'; there are: ${known//.sh/}" >&2
     exit 1
 fi
-tools/install.sh
+if ! [[ " ${arguments[*]} " =~ " -h "|" --help " ]]; then tools/install.sh; fi
 exec "$script" "${arguments[@]}"
