@@ -67,6 +67,13 @@ def test_there_are_scripts() -> None:
     assert systems | {"must_c/paper_d", "mini/extras/terms", "prompts", "prompts/try", "voices/finetune"} <= {*SCRIPTS}
 
 
+def test_help_needs_no_environment_and_makes_none(tmp_path: Path) -> None:
+    tracked.copy(tmp_path, "local", "egs/mini")
+    shutil.copy(ROOT / "run.sh", tmp_path)
+    done = subprocess.run([tmp_path / "run.sh", "--recipe=mini", "--help"], capture_output=True, text=True)
+    assert (done.returncode, done.stderr) == (0, "") and "Stages of ./run.sh --recipe mini:" in done.stdout
+
+
 @pytest.mark.parametrize("name", [*SCRIPTS, "new"])
 def test_help_fits_on_a_screen_and_a_number_means_the_same_stage_everywhere(name: str, scaffolded: Path) -> None:
     done = call(scaffolded if name == "new" else ROOT, f"{name} --help")
