@@ -14,13 +14,8 @@ from typing import Any, TypeVar
 from simulst.calls import Call, Steps, ask
 
 T = TypeVar("T")
-
-
-class Memo:
-    """Results that several streams of one utterance share, each with the seconds that its computation took."""
-
-    def __init__(self) -> None:
-        self.results: dict[Hashable, tuple[Any, float]] = {}
+Memo = dict[Hashable, tuple[Any, float]]
+"""Results that several streams of one utterance share, each with the seconds that its computation took."""
 
 
 class _Clock:
@@ -105,7 +100,7 @@ class Meter:
 
     def knows(self, key: Hashable) -> bool:
         """Whether the memo has a result for this key."""
-        return self._memo is not None and (self._name, key) in self._memo.results
+        return self._memo is not None and (self._name, key) in self._memo
 
     def shared(self, key: Hashable, compute: Callable[[], T]) -> T:
         """The result of `compute`. The first stream that asks computes it; the others take it from the memo."""
@@ -143,12 +138,12 @@ class Meter:
 
     def _recall(self, key: Hashable) -> Any:
         assert self._memo is not None
-        value, seconds = self._memo.results[self._name, key]
+        value, seconds = self._memo[self._name, key]
         self.charge(seconds)
         return value
 
     def _store(self, key: Hashable, value: T, before: float) -> T:
         if self._memo is not None:
             # The difference includes charges, so nested shared results are part of the cost.
-            self._memo.results[self._name, key] = (value, self.seconds - before)
+            self._memo[self._name, key] = (value, self.seconds - before)
         return value

@@ -76,7 +76,7 @@ def read_fields(cls: type[T], content: Any, where: str, remedy: str) -> T:
     Raises SimulstError: it is no mapping, or a field is missing or of another type.
     """
     try:
-        checked: T = _adapter(typing.cast(Any, cls)).validate_python(content)
+        checked: T = adapter_of(typing.cast(Any, cls)).validate_python(content)
     except ValidationError as error:
         first = error.errors()[0]
         place = ".".join(map(str, first["loc"]))
@@ -91,7 +91,7 @@ def read_json_fields(cls: type[T], path: Path, remedy: str) -> T:
 
 
 @functools.cache
-def _adapter(cls: Any) -> TypeAdapter:
+def adapter_of(cls: Any) -> TypeAdapter:
     return TypeAdapter(cls)
 
 

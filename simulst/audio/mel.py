@@ -43,7 +43,6 @@ class MelBands:
 
     @property
     def count(self) -> int:
-        """How many bands there are."""
         return self._bins.shape[1]
 
     def __call__(self, power: np.ndarray) -> np.ndarray:

@@ -207,7 +207,6 @@ class Group(click.Group):
     """A group whose help has its commands in the order in which they are defined."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
-        """Their names."""
         return list(self.commands)
 
 

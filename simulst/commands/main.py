@@ -41,7 +41,6 @@ class Sections(click.Group):
     """A group whose help lists its commands by section."""
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        """Write the sections."""
         width = max(len(name) for name in self.commands)
         for title, commands in SECTIONS.items():
             with formatter.section(title):

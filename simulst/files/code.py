@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import functools
 import importlib.util
+import itertools
 import sys
 from collections.abc import Iterable, Iterator
 from importlib.machinery import ModuleSpec, PathFinder
@@ -78,7 +79,8 @@ def _imported(text: bytes, package: str) -> tuple[str, ...]:
     except (SyntaxError, ValueError):
         return ()
     names = (name for node in ast.walk(tree) for name in _named(node, package))
-    return tuple(dict.fromkeys(part for name in names for part in _with_packages(name)))
+    packages = (itertools.accumulate(name.split("."), "{}.{}".format) for name in names)  # a, a.b, a.b.c
+    return tuple(dict.fromkeys(itertools.chain.from_iterable(packages)))
 
 
 def _named(node: ast.AST, package: str) -> Iterator[str]:
@@ -89,8 +91,3 @@ def _named(node: ast.AST, package: str) -> Iterator[str]:
         whole = ".".join(filter(None, [*start, node.module]))
         yield whole
         yield from (f"{whole}.{alias.name}" for alias in node.names)
-
-
-def _with_packages(name: str) -> Iterator[str]:
-    parts = name.split(".")
-    yield from (".".join(parts[: end + 1]) for end in range(len(parts)))

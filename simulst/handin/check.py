@@ -41,11 +41,9 @@ class Verdict:
         self.problems = self.others = 0
 
     def ok(self, what: str) -> None:
-        """Something is as claimed."""
         print(f"  ok    {what}", flush=True)
 
     def wrong(self, what: str) -> None:
-        """Something is not."""
         self.problems += 1
         print(f"  WRONG {what.rstrip('.')}.", flush=True)
 

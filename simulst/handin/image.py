@@ -129,7 +129,6 @@ def read_image(folder: Path) -> Image:
 
 
 def environment_of(device: str, python: str, requirements: Sequence[str]) -> dict[str, str]:
-    """The variables of an image."""
     if device == "cpu":
         return dict(OFFLINE)
     found = {**OFFLINE, **CUDA}

@@ -190,7 +190,6 @@ class Placer:
             entries.write_text(f"{before}{line}\n")
 
     def file(self, source: Path, inside: Path) -> None:
-        """One file."""
         target = self._root / inside
         if target.exists():
             return

@@ -164,45 +164,35 @@ def _tile(integers: bool) -> Any:
     return of_rows
 
 
-@intrinsic
-def add_floats(
-    context: Any,
-    inputs: Any,
-    stride: Any,
-    panel: Any,
-    sums: Any,
-    sums_stride: Any,
-    later: Any,
-    share: Any,
-    steps: Any,
-    rows: Any,
-) -> Any:
-    """Add the products of a tile to its sums.
+def _adder(integers: bool) -> Any:
+    def add(
+        context: Any,
+        inputs: Any,
+        stride: Any,
+        panel: Any,
+        sums: Any,
+        sums_stride: Any,
+        later: Any,
+        share: Any,
+        steps: Any,
+        rows: Any,
+    ) -> Any:
+        """Add the products of a tile to its sums.
 
-    inputs, stride: where the inputs are, (rows, steps) float32, and the bytes from row to row.
-    panel: where the weights are, (steps, PANEL) float32.
-    sums, sums_stride: where the sums are, (rows, PANEL) float32, and the bytes from row to row.
-    later, share: from where on other weights are fetched meanwhile, and how many bytes in each step.
-    rows: 1 to ROWS.
-    """
-    return called(8, (0, 2, 3, 5), _tile(False), ROWS)
+        inputs, stride: where the inputs are, (rows, steps) float32, and the bytes from row to row.
+        panel: where the weights are, (steps, PANEL) float32.
+        sums, sums_stride: where the sums are, (rows, PANEL) float32, and the bytes from row to row.
+        later, share: from where on other weights are fetched meanwhile, and how many bytes in each step.
+        rows: 1 to ROWS.
+
+        integers: the sums are int32; a step is a pair of int16 inputs, and of int8 weights for each output.
+        """
+        return called(8, (0, 2, 3, 5), _tile(integers), ROWS)
+
+    return intrinsic(add)
 
 
-@intrinsic
-def add_pairs(
-    context: Any,
-    inputs: Any,
-    stride: Any,
-    panel: Any,
-    sums: Any,
-    sums_stride: Any,
-    later: Any,
-    share: Any,
-    steps: Any,
-    rows: Any,
-) -> Any:
-    """As `add_floats`, with int32 sums; a step is a pair of int16 inputs, and of int8 weights for each output."""
-    return called(8, (0, 2, 3, 5), _tile(True), ROWS)
+add_floats, add_pairs = _adder(False), _adder(True)
 
 
 def _finish(module: Any) -> Any:

@@ -5,15 +5,15 @@ from __future__ import annotations
 import json
 import logging
 from collections.abc import Iterator, Sequence
-from functools import cache
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
-from pydantic import TypeAdapter, ValidationError
+from pydantic import ValidationError
 
 from simulst.errors import SimulstError
 from simulst.log.instance import SAME_MS, Instance, row_of
+from simulst.options import adapter_of
 
 logger = logging.getLogger(__name__)
 
@@ -61,11 +61,6 @@ def read_unfinished(path: Path) -> Iterator[Instance]:
             yield _parse(_row(line, where, remedy), where, remedy)
 
 
-@cache
-def _entry() -> TypeAdapter[Instance]:
-    return TypeAdapter(Instance)
-
-
 def _row(line: str, where: str, remedy: str = GIVE) -> dict[str, Any]:
     return row_of(line, f"{where}: not an entry of an instances.log ({_short(line)}); {remedy}.")
 
@@ -78,7 +73,7 @@ def _parse(row: dict[str, Any], where: str, remedy: str = GIVE) -> Instance:
     if isinstance(row.get("delays"), list):
         optional["prediction_length"] = len(row["delays"])
     try:
-        instance = _entry().validate_python(optional | row)
+        instance = adapter_of(Instance).validate_python(optional | row)
     except ValidationError as error:
         first = error.errors()[0]
         name, *places = first["loc"]

@@ -5,6 +5,7 @@ All of them are pure functions of the last beams (CUNI-KIT 2022, section 3.3, wh
 
 from __future__ import annotations
 
+import operator
 from abc import abstractmethod
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
@@ -196,18 +197,10 @@ class SharedPrefix(_Counted):
 
 def common_prefix(sequences: Iterable[Tokens]) -> Tokens:
     """The longest common prefix of all sequences; empty for none."""
-    result: Tokens | None = None
-    for sequence in sequences:
-        if result is None:
-            result = sequence
-            continue
-        same = 0
-        for left, right in zip(result, sequence, strict=False):
-            if left != right:
-                break
-            same += 1
-        result = result[:same]
-    return result or ()
+    given = list(sequences)
+    first, last = min(given, default=()), max(given, default=())  # what both begin with, all begin with
+    differ = [*map(operator.ne, first, last), True]
+    return first[: differ.index(True)]
 
 
 def _best(beam: Beam) -> Tokens:

@@ -182,7 +182,6 @@ class Measured(Stop):
         return number > self.swept
 
     def first(self, new: Tokens, words: Words) -> Tokens:
-        """See `Stopping.first`."""
         return new[: self.most_tokens]
 
     def open(self, context: Context) -> Stopping:

@@ -240,14 +240,14 @@ def encode_prefixes(model: ESPnet, audio: Sequence[np.ndarray], tau: int) -> dic
 def _one_length_at_a_time(
     model: ESPnet, audio: Sequence[np.ndarray], tau: int
 ) -> Iterator[tuple[tuple[int, int], Tensor]]:
-    prefixes = [model.reduced(one) for one in audio]
     frames = [one.size // FRAME for one in audio]
+    known = [model.reduction.lasting(one) if count > tau else None for one, count in zip(audio, frames, strict=True)]
     for end in range(tau, max(frames), tau):
         rows = [row for row, count in enumerate(frames) if end < count]
-        encoded = model.encode_prefixes([prefixes[row] for row in rows], end * FRAME)
-        yield from zip([(row, end) for row in rows], encoded, strict=True)
+        reduced = [model.reduction.all(audio[row][: end * FRAME], known[row]) for row in rows]
+        yield from zip([(row, end) for row in rows], model.full_context(torch.stack(reduced)), strict=True)
     for row, one in enumerate(audio):
-        yield (row, frames[row]), model.encode_prefixes([prefixes[row]], one.size)[0]
+        yield (row, frames[row]), model.full_context(model.reduction.all(one, known[row])[None])[0]
 
 
 def _in_blocks(model: ESPnet, audio: Sequence[np.ndarray], tau: int) -> Iterator[tuple[tuple[int, int], Tensor]]:

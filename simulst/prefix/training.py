@@ -169,7 +169,8 @@ class Trainer:
 
     def run(self) -> None:
         """Train until the held-out loss no longer falls. Raises SimulstError: the loss is NaN or infinite."""
-        while len(self.epochs) < self.options.max_epochs and self._patience() > 0:
+        options = self.options
+        while len(self.epochs) < options.max_epochs and len(self.epochs) - self._best() < options.patience:
             number = len(self.epochs) + 1
             # The order depends on the epoch alone, so that a resumed training gives the same result.
             random = np.random.default_rng((self.options.seed, number))
@@ -226,9 +227,6 @@ class Trainer:
         """The number of the first epoch with the lowest held-out loss; 0 before the first epoch."""
         losses = [epoch["valid_loss"] for epoch in self.epochs]
         return losses.index(min(losses)) + 1 if losses else 0
-
-    def _patience(self) -> int:
-        return self.options.patience - (len(self.epochs) - self._best())
 
     def _save(self) -> None:
         state = {"weights": self.predictor.state_dict(), "adam": self.adam.state_dict()}

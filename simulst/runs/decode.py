@@ -270,7 +270,8 @@ def _run(
             _check(run_all, place, states, cluster)
         for state in states:
             state.begin()
-        with tqdm(total=len(utterances), initial=done, unit="utt", desc=_describe(states)) as progress:
+        what = states[0].decoding.label if len(states) == 1 else f"{len(states)} configurations"
+        with tqdm(total=len(utterances), initial=done, unit="utt", desc=what) as progress:
             for index, result in _results(run_all, place, share, jobs, streams, cluster.is_here and cluster.jobs == 1):
                 if isinstance(result, str):
                     failures.append(f"{utterances[index].name}: {result}")
@@ -442,7 +443,3 @@ def _warn_of_disturbance(state: RunFolder) -> None:
             state.decoding.label,
             100 * waited / computed,
         )
-
-
-def _describe(states: Sequence[RunFolder]) -> str:
-    return states[0].decoding.label if len(states) == 1 else f"{len(states)} configurations"

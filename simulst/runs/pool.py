@@ -43,7 +43,6 @@ def pool(folders: Sequence[Path], out: Path) -> list[Path]:
 
 
 def _pool(runs: Sequence[Path], strata: Sequence[str], out: Path) -> Path:
-    """Pool runs of one configuration."""
     configs = [read_run_config(run) for run in runs]
     for run, config in zip(runs, configs, strict=True):
         for key, known in _kept(configs[0]).items():

@@ -36,12 +36,8 @@ END_GAP = 10.0  # the search is over if all new endings are this much worse than
 END_STEPS = (2, 3, 4)  # the steps, counted backwards, for which END_GAP is checked (as in ESPnet)
 LEAST_STEPS = 4  # with fewer, a mean and a deviation over the steps say little
 SPREAD = 1e-6  # the least deviation of a head's weights; one that hardly moves shows nothing
-NEXT_STEP = {
-    Need.CTC,
-    Need.ATTENTION,
-    Need.DISTRIBUTION,
-    Need.DIVERGENCE,
-}  # what is known only after the decoder has read the last token
+# What is known only after the decoder has read the last token.
+NEXT_STEP = {Need.CTC, Need.ATTENTION, Need.DISTRIBUTION, Need.DIVERGENCE}
 
 
 class Decoder(Protocol):

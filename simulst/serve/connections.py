@@ -150,7 +150,6 @@ class Socket:
             await self.answer.send_str(json.dumps(message))
 
     async def receive(self) -> str | bytes:
-        """The next message."""
         message = await self.answer.receive()
         if message.type not in (WSMsgType.TEXT, WSMsgType.BINARY):
             raise ConnectionResetError("the client has gone")
@@ -182,7 +181,6 @@ class Socket:
             await self.answer.close(code=code, message=reason.encode()[:120].decode(errors="ignore").encode())
 
     def abort(self, request: web.BaseRequest) -> None:
-        """End the connection at once."""
         if request.transport is not None:
             request.transport.abort()
 

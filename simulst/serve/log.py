@@ -46,7 +46,6 @@ class Log:
             pass  # a file system without locks
 
     def write(self, row: Mapping[str, Any]) -> None:
-        """Add a row."""
         if self._file.closed:
             return
         line = json.dumps(row).encode() + b"\n"
@@ -58,6 +57,5 @@ class Log:
             self.close()
 
     def close(self) -> None:
-        """No more rows are added."""
         with contextlib.suppress(OSError):
             self._file.close()

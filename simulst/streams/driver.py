@@ -139,7 +139,6 @@ class Driver:
             run.future.set_exception(SimulstError(CANCELLED))
 
     def cancel_all(self) -> None:
-        """Cancel everything."""
         for queue in list(self._runs.values()):
             self.cancel(queue[0].owner)
 

@@ -10,13 +10,11 @@ from pydantic import Field
 
 from simulst.errors import SimulstError
 from simulst.files.yaml import read_yaml
-from simulst.options import build_options
+from simulst.options import Amount, Count, Positive, build_options
 from simulst.prefix.chunks import Grid
 from simulst.training.new_model import NewModel
 
-Positive = Annotated[float, Field(gt=0, allow_inf_nan=False)]
 Share = Annotated[float, Field(ge=0, lt=1)]
-Count = Annotated[int, Field(ge=1)]
 
 
 @dataclass(frozen=True)
@@ -55,13 +53,13 @@ class FineTuning:
     learning_rate: Positive
     updates: Count | None = None
     schedule: Literal["linear", "cosine", "inverse_sqrt", "constant_with_warmup"] = "linear"
-    warmup: Annotated[int, Field(ge=0)] = 0
+    warmup: Amount = 0
     batch_seconds: Positive = 60.0
     accumulate: Count = 1
     most_seconds: Annotated[float, Field(gt=0, le=60)] = 30.0
     padding_seconds: Annotated[float, Field(ge=0, le=30)] = 1.0
     train_features: bool = False
-    encoder_layers: Annotated[int, Field(ge=0)] | None = None
+    encoder_layers: Amount | None = None
     settings: dict[str, Any] = field(default_factory=dict)
     ctc_weight: Share = 0.0
     label_smoothing: Share = 0.0

@@ -46,14 +46,13 @@ from simulst.models.espnet.model import ESPnet
 from simulst.models.espnet.network.decoder import CachedDecoder, DecoderState
 from simulst.models.espnet.network.lagging import Chunked, restrict_decoder
 from simulst.models.espnet.options import ESPnetOptions
-from simulst.options import build_options
+from simulst.options import Amount, Count, NotNegative, Positive, Share, build_options
 from simulst.prefix.chunks import Grid
 from simulst.search.beam import Read
-from simulst.training.configuration import Count, Positive, read_mapping
+from simulst.training.configuration import read_mapping
 from simulst.words import Words, completed_by
 
 RECORD, LOG, CHECKPOINT, RESULT = "reinforce.json", "log.jsonl", "checkpoint.pth", "chosen.pth"
-NotNegative = Annotated[float, Field(ge=0, allow_inf_nan=False)]
 PATIENCE = 5  # updates without a difference between rewards, after which training ends
 
 
@@ -73,7 +72,7 @@ class Options:
     """
 
     quality: Literal["chrf", "bleu"] = "chrf"
-    floor: Annotated[float, Field(ge=0, le=1)] = 0.4
+    floor: Share = 0.4
     weight: NotNegative = 0.3
     most_lag: Positive = 4000.0
     updates: Count = 200
@@ -85,7 +84,7 @@ class Options:
     kl: NotNegative = 0.02
     temperature: Positive = 1.0
     save: Count = 10
-    seed: Annotated[int, Field(ge=0)] = 0
+    seed: Amount = 0
 
     def qualities(self, instances: Sequence[Instance], language: str) -> list[float]:
         """Of each sentence."""

@@ -168,7 +168,6 @@ class Follow(TrainerCallback):
         self._loss, self._tokens = self._loss + loss, self._tokens + tokens
 
     def close(self) -> None:
-        """End the bar."""
         if self._bar is not None:
             self._bar.close()
 

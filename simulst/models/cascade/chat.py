@@ -97,7 +97,6 @@ class Chat:
         return self.tokenizer.decode(list(tokens), skip_special_tokens=True, clean_up_tokenization_spaces=False)
 
     def spelled(self, text: str) -> Tokens:
-        """The tokens of a text."""
         return tuple(self.tokenizer.encode(text, add_special_tokens=False))
 
     def between(self, language: str) -> Tokens:

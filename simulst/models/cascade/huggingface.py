@@ -174,7 +174,6 @@ class TextTranslation(Translation):
         return words
 
     def seen(self, source: str, target: str) -> Seen:
-        """See `Translation.seen`."""
         from simulst.models.huggingface.decoder import SteppedDecoder
 
         parts, ids = self._parts, self._ids(source)

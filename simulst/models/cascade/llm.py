@@ -79,7 +79,6 @@ class Loaded(Chat):
         self.shows_attention = model.config._attn_implementation == STEPPED and tokenizer.is_fast
 
     def tokens(self, text: str, target: str) -> Tokens:
-        """The tokens of a translation."""
         return self.spelled(text)
 
 
@@ -172,7 +171,6 @@ class LLMTranslation(Translation):
         return self._draft.cut(len(prefix), stop)
 
     def seen(self, source: str, target: str) -> Seen:
-        """See `Translation.seen`."""
         import torch
 
         from simulst.models.huggingface.attention import Wanted

@@ -251,7 +251,6 @@ class BlockwiseEncoding(Encoding):
 
 
 def open_encoding(model: Parts, meter: Meter) -> Encoding:
-    """Open a new utterance."""
     return BlockwiseEncoding(model, meter) if model.blockwise else FullContextEncoding(model, meter)
 
 

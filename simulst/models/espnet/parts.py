@@ -22,7 +22,7 @@ from simulst.hypotheses import Tokens
 from simulst.models.espnet.divergence import DivergenceHead
 from simulst.models.espnet.network.blockwise_encoder import BlockwiseEncoder, Piece
 from simulst.models.espnet.network.decoder import CachedDecoder
-from simulst.models.espnet.network.full_context_encoder import FullContextEncoder, ReducedPrefixes, Reduction
+from simulst.models.espnet.network.full_context_encoder import FullContextEncoder, Reduction
 from simulst.models.espnet.network.linear import Linear
 from simulst.models.espnet.network.recurrent_decoder import RecurrentDecoder
 from simulst.models.espnet.vocabulary import Vocabulary
@@ -117,14 +117,6 @@ class Parts:
     def reduction(self) -> Reduction:
         """The part of a full-context encoder that needs no frame twice."""
         return Reduction(self.features, self.full_context)
-
-    def reduced(self, audio: np.ndarray) -> ReducedPrefixes:
-        """The part of the encoder that all prefixes of an utterance, (n,) float32, share."""
-        return ReducedPrefixes(self.reduction, audio)
-
-    def encode_prefixes(self, utterances: list[ReducedPrefixes], samples: int) -> Tensor:
-        """Encode the first `samples` samples of each of B utterances → encoder frames (B, t, width)."""
-        return self.full_context(torch.stack([utterance(samples) for utterance in utterances]))
 
     @torch.inference_mode()
     def ctc(self, frames: Tensor) -> Tensor:

@@ -39,19 +39,7 @@ from simulst.search.loops import without_loops
 from simulst.search.terms import Terms
 from simulst.session import Traits, share_search
 
-BEAM = 5
-GIVES = frozenset(
-    {
-        Need.STEPS,
-        Need.DISTRIBUTION,
-        Need.INCREMENTAL,
-        Need.KEPT_BEAM,
-        Need.ATTENTION,
-        Need.END_TIMES,
-        Need.LEAVING,
-        Need.DRAFT,
-    }
-)
+GIVES = frozenset({Need.STEPS, Need.DISTRIBUTION, Need.ATTENTION, Need.END_TIMES, Need.LEAVING, Need.DRAFT})
 MOST_SECONDS = 30.0  # of windows in a batch of the encoder; more take more time each on a CPU, whose caches are small
 
 
@@ -76,6 +64,8 @@ class HuggingFace:
 class HuggingFaceSession(WindowedSession):
     """The window's audio is encoded again at each step, the committed text is the forced beginning of the search."""
 
+    _gives = GIVES | {Need.INCREMENTAL, Need.KEPT_BEAM}
+    _beam = 5  # of the usual search
     _shown_heads: HeadPairs | None = None  # see `JointSearch`
     _between: Tokens = ()  # with which a window's text begins that follows another's
 
@@ -85,8 +75,8 @@ class HuggingFaceSession(WindowedSession):
         super().__init__(opening, architecture.window_seconds, before)
         self._model = architecture
         layers, heads = sizes_of(architecture.model)
-        usual = JointBeamSearch(beam=BEAM, ctc_weight=0.0)
-        self.traits = Traits(GIVES, usual, layers=layers, heads=heads, wait=architecture.wait)
+        usual = JointBeamSearch(beam=self._beam, ctc_weight=0.0)
+        self.traits = Traits(self._gives, usual, layers=layers, heads=heads, wait=architecture.wait)
         self._wait = architecture.wait.token if architecture.wait else None
         self._kept = KeptSearch()
         self._final = False

@@ -20,28 +20,23 @@ from simulst.models.heads import looked_at
 from simulst.models.huggingface.architectures import Encoded
 from simulst.models.huggingface.attention import Wanted
 from simulst.models.huggingface.causal import CausalDecoder
-from simulst.models.huggingface.decoder import Memory, sizes_of
-from simulst.models.huggingface.model import HuggingFaceSession
+from simulst.models.huggingface.decoder import Memory
+from simulst.models.huggingface.model import GIVES, HuggingFaceSession
 from simulst.needs import Need
 from simulst.opening import Opening
 from simulst.policy.context import HeadPairs
 from simulst.policy.stop import Stopping
-from simulst.search import JointBeamSearch, SearchOptions
-from simulst.session import Traits
-
-GIVES = frozenset(
-    {Need.STEPS, Need.DISTRIBUTION, Need.ATTENTION, Need.ATTENTION_OF_STEPS, Need.END_TIMES, Need.LEAVING, Need.DRAFT}
-)
+from simulst.search import SearchOptions
 
 
 class SpeechLLMSession(HuggingFaceSession):
     """architecture: a `simulst.models.speech_llm.architectures.SpeechLLM`."""
 
+    _gives = GIVES | {Need.ATTENTION_OF_STEPS}
+    _beam = 1
+
     def __init__(self, architecture: Any, opening: Opening) -> None:
         super().__init__(architecture, opening)
-        layers, heads = sizes_of(architecture.model)
-        usual = JointBeamSearch(beam=1, ctc_weight=0.0)
-        self.traits = Traits(GIVES, usual, layers=layers, heads=heads, wait=architecture.wait)
         # An answer begins without a space.
         self._between = self.spell(" ") if unit_of(opening.target) == "word" else ()
         self._places = Places()

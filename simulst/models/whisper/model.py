@@ -55,11 +55,6 @@ class Whisper(Network):
             others = (transcription, (start[0], self.special("<|en|>"), *start[2:]))
         return WhisperSession(self, opening, start, others)
 
-    @property
-    def language_pairs(self) -> dict[str, tuple[str, ...]]:
-        """Spoken → written languages: English, and the spoken one."""
-        return self._languages.pairs
-
     def spoken_languages(self, samples: np.ndarray) -> dict[str, float]:
         """How probable each language is in the first 30 s of audio, (n,) float32; empty: it knows English alone."""
         window = samples[: WINDOW_SECONDS * SAMPLE_RATE]

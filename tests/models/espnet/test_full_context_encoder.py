@@ -93,9 +93,10 @@ def test_prefixes_as_by_themselves(both: tuple[ESPnet, Any], ends: list[int], sa
     """In any order, of two utterances at once."""
     model, _ = both
     audio = np.random.default_rng(seed).normal(0, 0.1, (2, samples)).astype(np.float32)
-    utterances = [model.reduced(one) for one in audio]
+    known = [model.reduction.lasting(one) for one in audio]
     for end in (min(end, samples) for end in ends):
-        frames = model.encode_prefixes(utterances, end)
+        reduced = [model.reduction.all(one[:end], rows) for one, rows in zip(audio, known, strict=True)]
+        frames = model.full_context(torch.stack(reduced))
         for one, found in zip(audio, frames, strict=True):
             torch.testing.assert_close(found, model.encode(one[:end]), atol=2e-5, rtol=1e-5)
 

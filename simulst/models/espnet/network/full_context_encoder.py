@@ -48,8 +48,10 @@ class FullContextEncoder:
         self._subsampling: Subsampling | None = None
         self._layers: Layers | None = None
         self.factor, self.least = 1, 1
-        self.subsample = _subsampling_of(encoder)
+        self.subsample = 1
         """How many feature frames an encoder frame stands for; 1 if it is not known."""
+        if _has_subsampling(encoder):
+            self.subsample = math.prod(m.stride[0] for m in encoder.embed.conv if isinstance(m, torch.nn.Conv2d))
         if by_frame and _has_subsampling(encoder):
             positions = _positions(encoder.embed)
             with torch.inference_mode():
@@ -135,34 +137,10 @@ class Reduction:
         return max(0, (features - self._encoder.least) // self._encoder.factor + 1)
 
 
-class ReducedPrefixes:
-    """The first step of `FullContextEncoder` for the prefixes of one utterance.
-
-    audio: (n,) float32, the whole utterance.
-    """
-
-    def __init__(self, reduction: Reduction, audio: np.ndarray) -> None:
-        self._reduction, self._audio = reduction, audio
-        self._shared: Tensor | None = None
-
-    def __call__(self, samples: int) -> Tensor:
-        """The result of `reduce`, (t, ·), for the first `samples` samples."""
-        # If only the whole utterance is asked for, two parts would only cost time.
-        if self._shared is None and samples < self._audio.size:
-            self._shared = self._reduction.lasting(self._audio)
-        return self._reduction.all(self._audio[:samples], self._shared)
-
-
 def _has_subsampling(encoder: Any) -> bool:
     """Whether it begins with a convolution over time and frequency, and a positional encoding after it."""
     kinds = ("TransformerEncoder", "ConformerEncoder")
     return type(encoder).__name__ in kinds and type(encoder.embed).__name__.startswith("Conv2dSubsampling")
-
-
-def _subsampling_of(encoder: Any) -> int:
-    if not _has_subsampling(encoder):
-        return 1
-    return math.prod(m.stride[0] for m in encoder.embed.conv if isinstance(m, torch.nn.Conv2d))
 
 
 def _positions(embed: Any) -> torch.nn.Module:

@@ -13,15 +13,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import torch
 from torch import Tensor
 
 from simulst.errors import SimulstError
-
-if TYPE_CHECKING:
-    from espnet2.asr.decoder.rnn_decoder import RNNDecoder
 
 SHARPNESS = 2.0  # of the softmax; ESPnet calls it scaling and never changes it
 
@@ -76,7 +73,7 @@ class RecurrentState:
 class RecurrentDecoder:
     """A decoder that reads one token at a time.
 
-    decoder: ESPnet's decoder with its weights, on its device. Its modules are used.
+    decoder: ESPnet's RNNDecoder with its weights, on its device. Its modules are used.
 
     Raises SimulstError: an option of ESPnet that is not implemented.
     """
@@ -84,7 +81,7 @@ class RecurrentDecoder:
     attentions = (1, 1)
     """How many layers have source attention, and how many heads each of them has."""
 
-    def __init__(self, decoder: RNNDecoder) -> None:
+    def __init__(self, decoder: Any) -> None:
         _check_supported(decoder)
         self._attention = decoder.att_list[0]
         self._embedding, self._layers, self._output = decoder.embed, decoder.decoder, decoder.output
@@ -155,20 +152,11 @@ class Carried:
     def __init__(self, decoder: RecurrentDecoder) -> None:
         self._decoder = decoder
         self._known: dict[tuple[int, ...], tuple[RecurrentState, int]] = {}  # what was read: the state, and its row
-        self.attentions = decoder.attentions
-
-    def memory(self) -> RecurrentMemory:
-        """See `RecurrentDecoder.memory`."""
-        return self._decoder.memory()
-
-    def start(self) -> RecurrentState:
-        """See `RecurrentDecoder.start`."""
-        return self._decoder.start()
+        self.attentions, self.memory, self.start = decoder.attentions, decoder.memory, decoder.start
 
     def step(
         self, tokens: Tensor, state: RecurrentState, memory: RecurrentMemory, *, attention: bool = False
     ) -> tuple[Tensor, RecurrentState]:
-        """See `RecurrentDecoder.step`."""
         log_p, new = self._decoder.step(tokens, state, memory)
         self._known.update({read: (new, row) for row, read in enumerate(new.read)})
         return log_p, new
@@ -176,7 +164,6 @@ class Carried:
     def prefill(
         self, tokens: Tensor, memory: RecurrentMemory, *, attention: bool = False
     ) -> tuple[Tensor, RecurrentState]:
-        """See `RecurrentDecoder.prefill`."""
         prefix = tuple(tokens.tolist())
         size = next((size for size in range(len(prefix) - 1, 0, -1) if prefix[:size] in self._known), 0)
         if not size:
