@@ -1,7 +1,8 @@
-"""Models that need no download: one that "hears" a token per 200 ms, and one that plays given beams."""
+"""Models that need no download: one that "hears" a token per 200 ms, and one that plays given beams; notes of calls."""
 
 from __future__ import annotations
 
+import functools
 import math
 import os
 import random
@@ -292,6 +293,19 @@ class Asking(Stopping):
 
     def ends(self, view: View) -> bool:
         return bool(self.options.ask(view))
+
+
+def noted(patch: Any, owner: Any, name: str, what: Callable[..., Any]) -> list[Any]:
+    """What a function is called about from now on. patch: a MonkeyPatch. what: of a call's arguments, what is noted."""
+    found, call = [], getattr(owner, name)
+
+    @functools.wraps(call)
+    def note(*about: Any, **options: Any) -> Any:
+        found.append(what(*about, **options))
+        return call(*about, **options)
+
+    patch.setattr(owner, name, note)
+    return found
 
 
 def full_context(samples: int) -> dict[str, Any]:

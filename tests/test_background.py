@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-import soundfile
+import sounds
 from click.testing import CliRunner
 from fake import FakeModel
 
@@ -110,10 +110,8 @@ def test_a_stream_is_told() -> None:
 def test_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The recall is in scores.json; a run of another context is not gone on with."""
     monkeypatch.chdir(tmp_path)
-    Path("data").mkdir()
-    soundfile.write("data/u0.wav", np.random.default_rng(0).normal(0, 0.1, 16000), 16000)
-    Path("data/wav.scp").write_text("u0 u0.wav\n")
-    Path("data/text.en").write_text("u0 beam search by CTC\n")
+    noise = np.random.default_rng(0).normal(0, 0.1, 16000)
+    sounds.write(Path("data"), {"u0": noise}, {"en": {"u0": "beam search by CTC"}})
     Path("la2.yaml").write_text("read: {type: chunk, ms: 500}\ncommit: {type: local_agreement}\n")
     options = ["--model", "fake:FakeModel", "--source-lang", "es", "--target-lang", "en", "--context"]
     command = ["evaluate", "--data", "data", "--decoding", "la2.yaml", "--out", "out", *options]

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import pages
 import pytest
+from fake import noted
 
 from simulst.config import Decoding
 from simulst.policy.commit import Hold, LocalAgreement
@@ -35,11 +36,8 @@ def song(numbers: np.ndarray) -> np.ndarray:
 
 def test_in_batches_as_alone(notes: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     """Eight songs of different lengths, cut differently: the driver's words, delays and reads are those of `push`."""
-    model, sizes = notes.Notes(), []
-    listen = notes.Notes.listen
-    monkeypatch.setattr(
-        notes.Notes, "listen", lambda self, streams: sizes.append(len(streams)) or listen(self, streams)
-    )
+    model = notes.Notes()
+    sizes = noted(monkeypatch, notes.Notes, "listen", lambda self, streams: len(streams))
     chance = np.random.default_rng(0)
     songs = [chance.integers(0, 12, 8 + 3 * number) for number in range(8)]
     hows = [Decoding(Chunk(400 + 100 * n), LocalAgreement(2) if n % 2 else Hold(3)) for n in range(8)]

@@ -27,8 +27,8 @@ LA2 = {"read": {"type": "chunk", "ms": 500}, "commit": {"type": "local_agreement
 FAKE = "fake:FakeModel"
 
 
-def write_recordings(folder: Path, names: tuple[str, ...] = NAMES, target: str = "en") -> Path:
-    """A data directory with the recordings, of two sentences each; its folder has talks.yaml and talks.TARGET."""
+def write_recordings(folder: Path, names: tuple[str, ...] = NAMES) -> Path:
+    """A data directory with the recordings, of two sentences each; its folder has talks.yaml and talks.en."""
     data = folder / "data"
     noise = np.random.default_rng(0)
     scp, texts, segments = {}, {}, []
@@ -39,9 +39,9 @@ def write_recordings(folder: Path, names: tuple[str, ...] = NAMES, target: str =
         scp[key], texts[key] = f"{name}.wav", " ".join(TEXTS[2 * number : 2 * number + 2])
         half = size / 32000
         segments += [{"wav": f"{name}.wav", "offset": n * half, "duration": half} for n in range(2)]
-    write_data_dir(data, {"wav.scp": scp, f"text.{target}": texts})
+    write_data_dir(data, {"wav.scp": scp, "text.en": texts})
     (folder / "talks.yaml").write_text(yaml.safe_dump(segments))
-    (folder / f"talks.{target}").write_text("".join(f"{text}\n" for text in TEXTS))
+    (folder / "talks.en").write_text("".join(f"{text}\n" for text in TEXTS))
     return data
 
 
@@ -52,20 +52,19 @@ def chosen(
     regime: str,
     options: Mapping[str, Any] | None = None,
     decoding: Mapping[str, Any] | None = None,
-    target: str = "en",
 ) -> Path:
     """Decode the recordings of a folder (`write_recordings`), and choose the only run. Returns the choice's file."""
     file = folder / f"{name}.yaml"
     file.write_text(yaml.safe_dump(dict(decoding or LA2)))
     more = [part for key, value in (options or {}).items() for part in ("--model-option", f"{key}={value}")]
-    common = ["--model", model, "--source-lang", "es", "--target-lang", target, *more]
+    common = ["--model", model, "--source-lang", "es", "--target-lang", "en", *more]
     run = folder / "runs" / name
     status, _, error = simulst("evaluate", "--decoding", file, "--data", folder / "data", "--out", run, *common)
     assert not status, error
-    files = ["--segmentation", folder / "talks.yaml", "--references", folder / f"talks.{target}"]
+    files = ["--segmentation", folder / "talks.yaml", "--references", folder / "talks.en"]
     out = folder / "choices" / name
     for command in (["score", run], ["choose", run, "--metric", "LongYAAL", "--regimes", regime, "--out", out]):
-        status, _, error = simulst(*command, *files, *(["--target-lang", target] if command[0] == "score" else []))
+        status, _, error = simulst(*command, *files, *(["--target-lang", "en"] if command[0] == "score" else []))
         assert not status, error
     [choice] = out.glob("*.yaml")
     return choice
@@ -85,14 +84,9 @@ def write_environment(place: Path, folder: Path, again: bool = False) -> Path:
             kept.parent.mkdir(parents=True, exist_ok=True)
             if not kept.is_symlink():
                 kept.symlink_to(file)
-    stamp_environment(place, folder)
-    return place
-
-
-def stamp_environment(place: Path, folder: Path) -> None:
-    """Say that what the folder wants is installed."""
     wanted = hashlib.sha256(b"".join((folder / name).read_bytes() for name in REQUIREMENTS)).hexdigest()
     (place / ".installed").write_text(wanted)
+    return place
 
 
 def sum_again(folder: Path) -> None:

@@ -24,7 +24,7 @@ import fake
 import numpy as np
 import pages
 import small
-import soundfile
+import sounds
 import tracked
 import yaml
 from run_commands import simulst
@@ -74,16 +74,9 @@ def checkout(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         (root / program).write_text(pages.NOTE)
         (root / program).chmod(0o755)
     (root / ".venv/bin/activate").touch()
-    folder = tmp_path / "mcif"
-    (folder / "audio").mkdir(parents=True)
-    rows = []
-    for seed, name in enumerate(small.NAMES):
-        audio = np.random.default_rng(seed).uniform(-0.5, 0.5, 64000)
-        soundfile.write(folder / f"audio/{name}.wav", audio, 16000, subtype="PCM_16")
-        rows += [{"wav": f"{name}.wav", "offset": 2.0 * number, "duration": 2.0} for number in range(2)]
-    (folder / "audio-segments.yaml").write_text(yaml.safe_dump(rows))
-    for language in ("en", "de", "it"):
-        (folder / f"{language}.txt").write_text("".join(f"{text}\n" for text in small.TEXTS))
+    audio = {name: np.random.default_rng(seed).uniform(-0.5, 0.5, 64000) for seed, name in enumerate(small.NAMES)}
+    rows = [(name, 2.0 * number, 2.0) for name in audio for number in range(2)]
+    sounds.write_iwslt(tmp_path / "mcif", audio, rows, dict.fromkeys(("en", "de", "it"), small.TEXTS))
     monkeypatch.setattr(registry, "families", lambda: {"tiny": TINY})
     monkeypatch.setattr(comet, "_ask", lambda model, segments: [0.5 + 0.01 * n for n, _ in enumerate(segments)])
     return root

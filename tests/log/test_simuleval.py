@@ -102,16 +102,12 @@ def test_a_broken_line_before_the_end_is_no_resumption(tmp_path: Path) -> None:
         list(read_unfinished(path))
 
 
-def without(key: str) -> dict[str, Any]:
-    return {name: value for name, value in SIMULEVAL.items() if name != key}
-
-
 @pytest.mark.parametrize(
     ("row", "words"),
     [
         ("no json", "not an entry of an instances.log"),
         ("null", "not an entry of an instances.log"),
-        (without("delays"), "has no 'delays'"),
+        ({key: value for key, value in SIMULEVAL.items() if key != "delays"}, "has no 'delays'"),
         ({**SIMULEVAL, "index": -1}, "index should be greater than or equal to 0, but is -1"),
         ({**SIMULEVAL, "delays": [1000, float("nan")]}, "delays[1] should be a finite number, but is NaN"),
         ({**SIMULEVAL, "delays": [1000, 10**400]}, "delays[1] should be a valid number, but is 1000"),
@@ -288,14 +284,6 @@ def test_texts_are_read_in_one_normal_form(tmp_path: Path) -> None:
 def test_elapsed_times_of_zero_were_not_measured(tmp_path: Path) -> None:
     path = write(tmp_path, ONE, replace(ONE, index=1, elapsed=[0.0, 0.0]))
     assert [instance.elapsed for instance in read_log(path)] == [ONE.elapsed, []]
-
-
-def test_a_run_that_was_killed(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
-    read_log(write(tmp_path, ONE, replace(ONE, index=1)), utterances=3)
-    assert "of the indices 0 to 2, 1 are missing, first 2" in caplog.text
-    caplog.clear()
-    read_log(write(tmp_path, ONE, replace(ONE, index=1), replace(ONE, index=2)), utterances=3)
-    assert not caplog.records
 
 
 def test_pipes_gzip_and_byte_order_marks(tmp_path: Path) -> None:

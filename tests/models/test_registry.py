@@ -7,10 +7,11 @@ import sys
 from argparse import Namespace
 from pathlib import Path
 from types import SimpleNamespace
+from unittest.mock import Mock
 
 import numpy as np
 import pytest
-import soundfile
+import sounds
 import tiny_whisper
 from click.testing import CliRunner
 
@@ -86,23 +87,17 @@ BEFORE = {
 }
 
 
-def loaded(*args: object, **options: object) -> None:
-    raise SimulstError("the model is loaded")
-
-
 @pytest.fixture
 def unloaded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A Whisper that must not be loaded, a cascade that has it, audio and a data directory."""
     monkeypatch.chdir(tmp_path)
     tiny_whisper.write(tmp_path / "whisper")
-    monkeypatch.setattr("ctranslate2.models.Whisper", loaded)
+    monkeypatch.setattr("ctranslate2.models.Whisper", Mock(side_effect=SimulstError("the model is loaded")))
     Path("c.yaml").write_text("read: {type: chunk, ms: 500}\ncommit: {type: local_agreement}\n")
     Path("cascade.yaml").write_text(
         "recogniser: {model: whisper, decoding: c.yaml}\ntranslator: {type: server, url: http://a, model: m}\n"
     )
-    soundfile.write("a.wav", np.zeros(64000), 16000)
-    Path("wav.scp").write_text("a a.wav\n")
-    Path("text.en").write_text("a b\n")
+    sounds.write(tmp_path, {"a": np.zeros(64000)}, {"en": {"a": "b"}})
 
 
 @pytest.mark.parametrize("wrong", ["xx", "fi"])

@@ -17,7 +17,7 @@ import ctranslate2
 import numpy as np
 import pytest
 import tiny_whisper
-from fake import Asks, opened
+from fake import Asks, noted, opened
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from tiny_whisper import load
@@ -63,6 +63,13 @@ def sounds(seconds: float) -> np.ndarray:
     turn = (times / 0.8).astype(int)
     tone = 0.2 * np.sin(2 * np.pi * (200 + 137 * (turn % 7)) * times)
     return np.where(turn % 3 == 0, noise(seconds), np.where(turn % 3 == 1, tone, 0)).astype(np.float32)
+
+
+def hearing(model: Whisper, audio: np.ndarray, target: str = "en") -> WhisperSession:
+    """A session that has heard so much Spanish."""
+    session = model.session(Opening("es", target))
+    session.extend(audio)
+    return session
 
 
 def prefix_of(length: int) -> Tokens:
@@ -127,13 +134,7 @@ def test_no_more_frames_than_needed(folder: Path, padding: float, silence: float
 def test_no_window_pays_for_what_all_need(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The states of silence and the filters are computed when the model is loaded."""
     loaded = Whisper(folder, WhisperOptions())
-    encode, seen = loaded.encoded, []
-
-    def counted(features: np.ndarray) -> np.ndarray:
-        seen.append(features.shape)
-        return encode(features)
-
-    monkeypatch.setattr(loaded, "encoded", counted)
+    seen = noted(monkeypatch, loaded, "encoded", lambda features: features.shape)
     loaded.encode(noise(1))
     assert seen == [(1, 80, 300)], "one second, and two of padding"
 
@@ -339,8 +340,7 @@ def test_english_alone(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_session_bounds(endless: Whisper) -> None:
-    session = endless.session(Opening("es", "en"))
-    session.extend(noise(2))
+    session = hearing(endless, noise(2))
     assert session.length == 32000
     assert len(run_alone(session.search((), GREEDY, opened(MaxTokens(3)))).best) == 3
     assert len(run_alone(session.search(prefix_of(30), GREEDY, opened(MaxTokens(3)))).best) == 33
@@ -365,8 +365,7 @@ def test_loops_are_searched_again(whisper: Whisper, monkeypatch: pytest.MonkeyPa
         return [Hypothesis((1, 2, 3) if call.options.no_repeat_ngram == 3 else (7, 8, 7, 8, 7, 8))]
 
     monkeypatch.setattr(Generate, "answer", generate)
-    session = whisper.session(Opening("es", "es"))
-    session.extend(noise(1))
+    session = hearing(whisper, noise(1), "es")
     assert run_alone(session.search((), GREEDY, None)).best == (1, 2, 3)
     assert run_alone(session.search((), BeamSearch(1, no_repeat_ngram=2), None)).best == (7, 8, 7, 8, 7, 8)
     assert asked == [0, 3, 2]
@@ -472,8 +471,7 @@ def test_texts_in_the_language_spoken(
 
     monkeypatch.setattr(Generate, "answer", generate)
     aligned(monkeypatch, log_p)
-    session = whisper.session(Opening("es", "en"))
-    session.extend(noise(1))
+    session = hearing(whisper, noise(1))
     assert [h.tokens for h in run_alone(session.search((), BeamSearch(3), None)).beam] == expected
     assert asked == ([START] if in_english is None else [START, ENGLISH])
 
@@ -482,8 +480,7 @@ def test_texts_that_say_nothing_new_are_no_translations(whisper: Whisper, monkey
     beams = {START: [A, A[:4]], ENGLISH: [A[:4]]}
     monkeypatch.setattr(Generate, "answer", lambda call: [Hypothesis(tokens) for tokens in beams[call.start]])
     aligned(monkeypatch, lambda start, tokens: float(start == START and tokens != A))
-    session = whisper.session(Opening("es", "en"))
-    session.extend(noise(1))
+    session = hearing(whisper, noise(1))
     assert [h.tokens for h in run_alone(session.search(A[:4], BeamSearch(2), None)).beam] == beams[START]
 
 
@@ -495,8 +492,7 @@ def test_texts_after_one_in_the_language_spoken(whisper: Whisper, monkeypatch: p
         lambda call: [Hypothesis(A), Hypothesis(B)] if call.start == START else pytest.fail("asked"),
     )
     aligned(monkeypatch, lambda start, tokens: 9.0 * (start == START and tokens == B))
-    session = whisper.session(Opening("es", "en"))
-    session.extend(noise(1))
+    session = hearing(whisper, noise(1))
     assert [h.tokens for h in run_alone(session.search(A[:4], BeamSearch(2), None)).beam] == [A, B]
     assert [h.tokens for h in run_alone(session.search(A[:3], BeamSearch(2), None)).beam] == [B]  # too short to tell
 
@@ -632,8 +628,7 @@ def test_slide(endless: Whisper) -> None:
 def test_all_text_leaves_with_its_audio(
     whisper: Whisper, monkeypatch: pytest.MonkeyPatch, end: float, cut: float
 ) -> None:
-    session = whisper.session(Opening("es", "en"))
-    session.extend(noise(8))
+    session = hearing(whisper, noise(8))
     monkeypatch.setattr(Whisper, "align", lambda *_: Aligned([0, 0, 0, end / 0.02], 0.0))
     shown = []
     monkeypatch.setattr(Generate, "answer", lambda call: shown.append(call.previous) or [Hypothesis(call.prefix)])
@@ -647,13 +642,7 @@ def test_all_text_leaves_with_its_audio(
 
 
 def test_previous_text_is_what_has_left(endless: Whisper, monkeypatch: pytest.MonkeyPatch) -> None:
-    generate, seen = Generate.answer, []
-
-    def spy(call: Generate) -> Beam:
-        seen.append((call.previous, call.prefix))
-        return generate(call)
-
-    monkeypatch.setattr(Generate, "answer", spy)
+    seen = noted(monkeypatch, Generate, "answer", lambda call: (call.previous, call.prefix))
     options = BeamSearch(1, max_tokens_per_second=5)
     stream = run(endless.session(Opening("es", "en")), Decoding(Chunk(10000), Hold(3), search=options), sounds(65))
     lengths = [len(previous) for previous, _ in seen]
@@ -669,8 +658,7 @@ def test_previous_text_is_what_has_left(endless: Whisper, monkeypatch: pytest.Mo
 @pytest.mark.parametrize("given", [0, 3])
 def test_align_att_ends_before_the_first_token_that_begins_in_the_last_frames(endless: Whisper, given: int) -> None:
     audio = sounds(3)
-    session = endless.session(Opening("es", "en"))
-    session.extend(audio)
+    session = hearing(endless, audio)
     options = BeamSearch(2)
     whole = run_alone(session.search(prefix_of(given), options, None)).beam
     best = whole[0].tokens
@@ -690,8 +678,7 @@ def test_contrast_ends_before_the_first_token_that_the_newer_audio_leaves_as_uns
     """Against probabilities that CTranslate2 tells of both windows; a first step has nothing to compare with."""
     audio, options, prefix = sounds(3), BeamSearch(2), prefix_of(given)
     stop = Contrast(p=1.0, change=change, least=1, most=10_000)
-    session = endless.session(Opening("es", "en"))
-    session.extend(audio[:32000])
+    session = hearing(endless, audio[:32000])
     assert run_alone(session.search(prefix, options, opened(stop))).best == prefix
     session.extend(audio[32000:])
     best = run_alone(session.search(prefix, options, None)).best
@@ -715,20 +702,12 @@ def begins_of(model: Whisper, audio: np.ndarray, tokens: Tokens) -> list[int]:
 
 def spied(monkeypatch: pytest.MonkeyPatch) -> list[tuple[Tokens, Tokens]]:
     """The beginnings and texts that are aligned from now on."""
-    align, aligned = Whisper.align, list[tuple[Tokens, Tokens]]()
-
-    def spy(model: Whisper, encoded: Any, start: Tokens, tokens: Tokens, frames: int) -> Aligned:
-        aligned.append((start, tokens))
-        return align(model, encoded, start, tokens, frames)
-
-    monkeypatch.setattr(Whisper, "align", spy)
-    return aligned
+    return noted(monkeypatch, Whisper, "align", lambda model, encoded, start, tokens, frames: (start, tokens))
 
 
 def test_align_att_aligns_once_a_step_and_only_what_is_new(whisper: Whisper, monkeypatch: pytest.MonkeyPatch) -> None:
     aligned = spied(monkeypatch)
-    session = whisper.session(Opening("es", "es"))
-    session.extend(sounds(3))
+    session = hearing(whisper, sounds(3), "es")
     best = run_alone(session.search((), BeamSearch(2), opened(MaxTokens(9)))).best
     run_alone(session.search((), BeamSearch(2), MaxWords(2).open(context_in(session))))
     assert aligned == []
@@ -766,8 +745,7 @@ def context_in(session: WhisperSession) -> Context:
 
 def test_a_stop_that_asks_when_tokens_end(endless: Whisper) -> None:
     """Those after the committed ones, in seconds of source: each ends where the next one begins."""
-    session = endless.session(Opening("es", "en"))
-    session.extend(sounds(4))
+    session = hearing(endless, sounds(4))
     session._offset = 5 * RATE
     given = prefix_of(2)
     asked: list[tuple[Tokens, list[float]]] = []

@@ -137,17 +137,11 @@ def test_a_text_that_ends_too_early(seconds: float, tail: float, stuck: bool) ->
 TOKEN = SAMPLE_RATE // 5
 
 
-class Ending(WindowedSession):
+class Ending(Plain):
     """Hears a token each 200 ms. It ends its text after three tokens for as long as they are in the window."""
 
     def _end_times(self, tokens: Tokens) -> Sequence[float]:
         return [((token + 1) * TOKEN - self._offset) / SAMPLE_RATE for token in tokens]
-
-    def _begins_word(self, tokens: Tokens, place: int) -> bool:
-        return True
-
-    def text(self, tokens: Tokens) -> str:
-        return "".join(f" {token}" for token in tokens)
 
     def search(self, committed: Tokens, *_: Any) -> Found:
         heard = self.length // TOKEN

@@ -15,6 +15,7 @@ import yaml
 
 from simulst.calls import run_alone
 from simulst.hypotheses import WAIT, lag_token
+from simulst.models import load_model
 
 WIDTH, MELS = 16, 20
 CONTEXTUAL = {
@@ -111,6 +112,24 @@ def write_waiting(folder: Path, encoder: str, chunks: tuple[float, float], lags:
     state = torch.load(folder / "tokens/begin.pth", weights_only=True)
     theirs.load_state_dict({name: state[name] for name in theirs.state_dict()})
     return theirs
+
+
+def load_wordy(folder: Path, encoder: str, seed: int, attention: float = 1.0) -> Any:
+    """A random model that begins words often. attention: by how much more its audio matters."""
+    write(folder, encoder, seed)
+    path = folder / "exp" / "st"
+    weights = torch.load(path / "3epoch.pth")
+    for token, piece in enumerate(load_model(path).vocabulary.tokens):
+        weights["decoder.output_layer.bias"][token] += 4 * (piece.startswith("▁") and piece != "▁")
+    for name in weights:
+        if "src_attn.linear_v" in name or "src_attn.linear_out" in name:
+            weights[name] *= attention
+    torch.save(weights, path / "wordy.pth")
+    return load_model(path, checkpoint="wordy.pth")
+
+
+def noise(samples: int, seed: int = 0) -> np.ndarray:
+    return np.random.default_rng(seed).normal(0, 0.1, samples).astype(np.float32)
 
 
 def frames_of(session: Any) -> torch.Tensor:

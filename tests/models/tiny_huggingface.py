@@ -25,11 +25,15 @@ LANGUAGES = {
     "canary": ("<|startoftranscript|>", "<|pnc|>", "<|nopnc|>", "<|en|>", "<|es|>", "<|de|>", "<|zh|>"),
 }
 WIDTH, LAYERS, HEADS, FEED = 16, 2, 2, 32
-WAV2VEC2 = {
+BODY = {
     "hidden_size": WIDTH,
     "num_hidden_layers": LAYERS,
     "num_attention_heads": HEADS,
     "intermediate_size": FEED,
+}
+IDS = {"bos_token_id": 0, "pad_token_id": 1, "eos_token_id": 2}
+WAV2VEC2 = {
+    **BODY,
     "conv_dim": (8,) * 7,
     "num_conv_pos_embeddings": 4,
     "num_conv_pos_embedding_groups": 2,
@@ -91,20 +95,19 @@ def whisper_tokenizer() -> PreTrainedTokenizerFast:
 
 def _whisper(tokenizer: Any, positions: int) -> tuple[Any, Any]:
     end, start = (tokenizer.convert_tokens_to_ids(f"<|{name}|>") for name in ("endoftext", "startoftranscript"))
+    special = {"decoder_start_token_id": start, **dict.fromkeys(IDS, end)}
     config = transformers.WhisperConfig(
         **_sizes(tokenizer),
         num_mel_bins=8,
         max_source_positions=1500,
         max_target_positions=positions,
-        decoder_start_token_id=start,
-        **dict.fromkeys(("bos_token_id", "eos_token_id", "pad_token_id"), end),
         init_std=SPREAD,
+        **special,
     )
     model = transformers.WhisperForConditionalGeneration(config)
     ids = tokenizer.get_vocab()
     model.generation_config = transformers.GenerationConfig(
-        decoder_start_token_id=start,
-        **dict.fromkeys(("bos_token_id", "eos_token_id", "pad_token_id"), end),
+        **special,
         suppress_tokens=[start],
         begin_suppress_tokens=[end],
         no_timestamps_token_id=ids["<|notimestamps|>"],
@@ -163,11 +166,9 @@ def _seamless(tokenizer: Any) -> tuple[Any, Any]:
         decoder_ffn_dim=FEED,
         decoder_attention_heads=HEADS,
         max_position_embeddings=64,
-        bos_token_id=0,
-        pad_token_id=1,
-        eos_token_id=2,
         decoder_start_token_id=2,
         initializer_range=SPREAD,
+        **IDS,
     )
     model = transformers.SeamlessM4Tv2ForSpeechToText(config)
     codes = {name.strip("_"): tokenizer.convert_tokens_to_ids(name) for name in LANGUAGES["seamless"]}
@@ -186,29 +187,22 @@ CANARY_TEMPLATE = (
 
 def _canary(tokenizer: Any) -> tuple[Any, Any]:
     encoder = transformers.ParakeetEncoderConfig(
-        hidden_size=WIDTH,
-        num_hidden_layers=LAYERS,
-        num_attention_heads=HEADS,
+        **BODY,
         num_key_value_heads=HEADS,
-        intermediate_size=FEED,
         subsampling_conv_channels=8,
         num_mel_bins=16,
         scale_input=False,
         initializer_range=SPREAD,
     )
     start = tokenizer.convert_tokens_to_ids("<|startoftranscript|>")
-    ids = {"bos_token_id": 0, "pad_token_id": 1, "eos_token_id": 2}
     decoder = transformers.CanaryDecoderConfig(
         vocab_size=len(tokenizer),
-        hidden_size=WIDTH,
-        intermediate_size=FEED,
-        num_hidden_layers=LAYERS,
-        num_attention_heads=HEADS,
+        **BODY,
         num_key_value_heads=HEADS,
         head_dim=WIDTH // HEADS,
         max_position_embeddings=64,
         initializer_range=SPREAD,
-        **ids,
+        **IDS,
     )
     config = transformers.CanaryConfig(
         encoder_config=encoder,
@@ -216,11 +210,11 @@ def _canary(tokenizer: Any) -> tuple[Any, Any]:
         vocab_size=len(tokenizer),
         decoder_start_token_id=start,
         initializer_range=SPREAD,
-        **ids,
+        **IDS,
     )
     tokenizer.chat_template = CANARY_TEMPLATE
     model = transformers.CanaryForConditionalGeneration(config)
-    model.generation_config = transformers.GenerationConfig(decoder_start_token_id=start, **ids)
+    model.generation_config = transformers.GenerationConfig(decoder_start_token_id=start, **IDS)
     return model, transformers.ParakeetFeatureExtractor(feature_size=16)
 
 
@@ -251,10 +245,7 @@ def text_sizes(tokenizer: Any, positions: int) -> dict[str, Any]:
     """Of the configuration of a decoder-only model."""
     return {
         "vocab_size": len(tokenizer),
-        "hidden_size": WIDTH,
-        "intermediate_size": FEED,
-        "num_hidden_layers": LAYERS,
-        "num_attention_heads": HEADS,
+        **BODY,
         "num_key_value_heads": 1,
         "max_position_embeddings": positions,
         "initializer_range": SPREAD,

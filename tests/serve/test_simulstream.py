@@ -22,10 +22,11 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
+from unittest.mock import Mock
 
 import numpy as np
 import pytest
-from fake import FakeModel, FakeSession, Loudness
+from fake import FakeModel, FakeSession, Loudness, noted
 
 import simulst
 from simulst.audio.read import digest_of_beginning, load_audio
@@ -175,21 +176,8 @@ def test_characters(tmp_path: Path) -> None:
 
 
 def test_clients_share_a_model_and_not_their_languages(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    made: list[FakeModel] = []
-    opened: list[tuple[str, str]] = []
-    begin, session = FakeModel.__init__, FakeModel.session
-
-    @functools.wraps(begin)
-    def make(self: FakeModel, **options: Any) -> None:
-        made.append(self)
-        begin(self, **options)
-
-    def listen(self: FakeModel, opening: Any) -> Any:
-        opened.append((opening.source, opening.target))
-        return session(self, opening)
-
-    monkeypatch.setattr(FakeModel, "__init__", make)
-    monkeypatch.setattr(FakeModel, "session", listen)
+    made = noted(monkeypatch, FakeModel, "__init__", lambda model, **_: model)
+    opened = noted(monkeypatch, FakeModel, "session", lambda model, opening: (opening.source, opening.target))
     write_wavs(tmp_path, SIZES)
     audio = (load_audio(tmp_path / "talk0.wav") * 2**15).astype(np.int16)
 
@@ -392,12 +380,10 @@ def test_a_server_goes_on_after_bad_clients(
         await asyncio.to_thread(send, uri, wavs)
         await idle.close()
 
-    def resample(*args: Any, **options: Any) -> np.ndarray:
-        raise AssertionError("resampled")
-
     wavs = write_wavs(tmp_path, SIZES)
     with websockets(tmp_path, FAKE, pool=2) as uri:
         with monkeypatch.context() as patch:
+            resample = Mock(side_effect=AssertionError("resampled"))
             patch.setattr("simulstream.server.message_processor.librosa.resample", resample)
             asyncio.run(misbehave(uri))
         assert "the stream is es-en and can't become es-de on the way; end it first" in caplog.text
@@ -411,10 +397,7 @@ def test_a_server_goes_on_after_bad_clients(
 
 
 def test_faults_of_our_code_keep_their_trace(monkeypatch: pytest.MonkeyPatch) -> None:
-    def fail(*about: object) -> None:
-        raise ValueError("a fault")
-
-    monkeypatch.setattr(StreamProcessor, "_push", fail)
+    monkeypatch.setattr(StreamProcessor, "_push", Mock(side_effect=ValueError("a fault")))
     processor = build_speech_processor(SimpleNamespace(**FAKE))
     with pytest.raises(ValueError) as caught:
         processor.process_chunk(np.full(48000, 0.1, dtype=np.float32))

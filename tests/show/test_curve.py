@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from fake import noted
 from fake_runs import scored
 from matplotlib.colors import to_hex
 
@@ -40,15 +41,7 @@ def runs(tmp_path: Path) -> list[Path]:
 @pytest.fixture
 def figures(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
     """The figures that are saved."""
-    saved: list[Any] = []
-    save = Figure.savefig
-
-    def savefig(self: Any, *args: Any, **options: Any) -> None:
-        saved.append(self)
-        save(self, *args, **options)
-
-    monkeypatch.setattr(Figure, "savefig", savefig)
-    return saved
+    return noted(monkeypatch, Figure, "savefig", lambda figure, *_, **__: figure)
 
 
 def legend(figure: Any) -> list[str]:

@@ -6,7 +6,6 @@ from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any
 
 import numpy as np
 import pytest
@@ -37,10 +36,6 @@ PAUSE = 0.2  # 7 chunks
 @pytest.fixture(autouse=True)
 def loudness(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("simulst.streams.pauses.start_of_stream", Loudness)
-
-
-def model(**options: Any) -> FakeModel:
-    return FakeModel(**options)
 
 
 def segmented(fake: FakeModel, how: Decoding, pause: float, memo: Memo | None = None) -> SegmentedStream:
@@ -113,7 +108,7 @@ def test_utterances_are_those_of_the_whole_audio(
     parts: list[int], cuts: list[int], read: Read, commit: Commit, pause: float
 ) -> None:
     """However it is pushed, with and without a memo; delays are when the loop could write."""
-    samples, how, fake = audio(*parts), Decoding(read, commit), model(token_ms=100)
+    samples, how, fake = audio(*parts), Decoding(read, commit), FakeModel(token_ms=100)
     memo = Memo()
     streams = [segmented(fake, how, pause), *(segmented(fake, how, pause, memo) for _ in range(2))]
     expected = words_of(samples, fake, how, pause)
@@ -131,7 +126,7 @@ def test_utterances_are_those_of_the_whole_audio(
 @pytest.mark.parametrize("seconds", [0, 0.001, 3, 40])
 def test_silence_has_no_words(seconds: float) -> None:
     for samples in (np.zeros(round(seconds * RATE), np.float32), audio(8000, 4 * CHUNK - 400, 8000, 400, 9000)):
-        stream = segmented(model(), Decoding(Chunk(100), All()), PAUSE)
+        stream = segmented(FakeModel(), Decoding(Chunk(100), All()), PAUSE)
         assert decode(stream, samples, [1000, 20000]) == []
         assert stream.reads == [] and stream.segments == []
 
@@ -144,7 +139,7 @@ def held(stream: SegmentedStream) -> int:
 def test_computation_is_counted_once_and_charged_to_all(clock: SimpleNamespace) -> None:
     samples = audio(3000, 20000, 9000, 20000, 9000)
     how, memo = Decoding(Chunk(300), All()), Memo()
-    streams = [segmented(model(sleep=0.01), how, PAUSE, memo) for _ in range(2)]
+    streams = [segmented(FakeModel(sleep=0.01), how, PAUSE, memo) for _ in range(2)]
     started = clock.now
     decode(streams[0], samples, [])
     spent = clock.now - started
@@ -159,7 +154,7 @@ def test_computation_is_counted_once_and_charged_to_all(clock: SimpleNamespace) 
 
 def test_who_pauses(tmp_path: Path) -> None:
     """As the configuration says, in runs too; what was found is in the log."""
-    how, fake = Decoding(Chunk(300), All()), model()
+    how, fake = Decoding(Chunk(300), All()), FakeModel()
     assert isinstance(open_stream(fake, how, "es", "en"), Stream)
     pausing = replace(how, segment=Pause(PAUSE))
     assert isinstance(open_stream(fake, pausing, "es", "en"), SegmentedStream)
@@ -178,11 +173,11 @@ def test_nobody_pauses(longest: int) -> None:
     """After `longest` seconds, one chunk without speech ends an utterance; before, it does not."""
     samples = audio(0, *[20 * CHUNK, CHUNK] * 9, 20 * CHUNK)
     how = replace(Decoding(Chunk(300), All()), segment=Pause(PAUSE, longest=longest * CHUNK / RATE))
-    stream = open_stream(model(), how, "es", "en")
+    stream = open_stream(FakeModel(), how, "es", "en")
     stream.push(samples, finished=True)
     size = 63 * CHUNK / 16  # three times speech and a chunk of silence
     assert [end for _, end in stream.segments] == [size * n - CHUNK / 16 for n in (1, 2, 3)] + [samples.size / 16]
-    whole = segmented(model(), Decoding(Chunk(300), All()), PAUSE)
+    whole = segmented(FakeModel(), Decoding(Chunk(300), All()), PAUSE)
     whole.push(samples, finished=True)
     assert len(whole.segments) == 1
 
@@ -200,7 +195,7 @@ def test_speech_without_a_break(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(FakeSession, "extend", listen)
     samples = np.random.default_rng(0).uniform(0.02, 1, 230 * CHUNK + 77).astype(np.float32)
     how = replace(Decoding(Chunk(300), All()), segment=Pause(PAUSE, longest=40 * CHUNK / RATE))
-    stream = open_stream(model(unstable=0), how, "es", "en")
+    stream = open_stream(FakeModel(unstable=0), how, "es", "en")
     assert isinstance(stream, SegmentedStream)
     for piece in np.array_split(samples, 50):
         stream.push(piece)
@@ -230,7 +225,7 @@ def test_history(words: int, seconds: float, written: tuple[str, str]) -> None:
     def session(meter: Meter, history: str) -> Session:
         if meter is not stream_meter:  # the first one is only opened to see whether it can be
             shown.append((len(stream.emissions), history))
-        return Session(model(), Opening("es", "en", meter, history=history))
+        return Session(FakeModel(), Opening("es", "en", meter, history=history))
 
     stream_meter = Meter()
     stream = SegmentedStream(session, how, unit, stream_meter)
@@ -255,7 +250,7 @@ def test_what_cannot_pause(monkeypatch: pytest.MonkeyPatch) -> None:
             parse_decoding({**raw, "segment": segment}, "here")
     made = parse_decoding({**raw, "segment": {"type": "pause", "seconds": 0.5, "history": {"words": 9}}}, "here")
     assert made.segment == Pause(0.5, history=History(9)) and made.label == "all_pause0.5-history9-30s_100ms"
-    slow = model()
+    slow = FakeModel()
     monkeypatch.setattr(FakeSession, "traits", Traits(FakeSession.traits.gives, sample_rate=8000))
     with pytest.raises(SimulstError, match="the model 8000 Hz"):
         segmented(slow, how, PAUSE)
@@ -273,8 +268,8 @@ def test_an_error_ends_the_stream_and_keeps_its_words(monkeypatch: pytest.Monkey
         if len(searches) == fails:
             raise RuntimeError("busy")
 
-    stream = segmented(model(), how, PAUSE)
-    whole = segmented(model(), how, PAUSE)
+    stream = segmented(FakeModel(), how, PAUSE)
+    whole = segmented(FakeModel(), how, PAUSE)
     for start in range(0, samples.size, 512):
         whole.push(samples[start : start + 512])
     monkeypatch.setattr(FakeModel, "work", work)

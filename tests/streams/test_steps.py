@@ -15,7 +15,6 @@ from fake import CHARS, RATE, FakeModel, FakeSession, Loudness, opening
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from simulst import meter
 from simulst.audio.vad import CHUNK
 from simulst.calls import Alone, Batched, Steps, ask, run_alone
 from simulst.config import Decoding
@@ -173,10 +172,8 @@ def drive(stream: OpenStream, samples: np.ndarray, clock: Any, wait: float, char
 
 
 @pytest.mark.parametrize("cut", [False, True])
-def test_the_clock_stands_still_at_a_call(cut: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_clock_stands_still_at_a_call(cut: bool, clock: SimpleNamespace, monkeypatch: pytest.MonkeyPatch) -> None:
     """However long a stream waits: it pays for its own steps, and for what it is charged."""
-    clock = SimpleNamespace(now=100.0, perf_counter=lambda: clock.now)
-    monkeypatch.setattr(meter, "time", clock)
     monkeypatch.setattr(SteppedSession, "clock", clock)
     monkeypatch.setattr("simulst.streams.pauses.start_of_stream", Loudness)
     how, model, audio = Decoding(Chunk(1000), All(), EndOfSentence(), BeamSearch(2)), FakeModel(), talk(1)
@@ -258,10 +255,6 @@ def test_what_is_shared() -> None:
 # What is written, and what may still change
 
 
-def unit_of(model: FakeModel) -> str:
-    return "char" if model.tokens is CHARS else "word"
-
-
 @settings(max_examples=100)
 @given(
     model=st.builds(
@@ -275,7 +268,8 @@ def unit_of(model: FakeModel) -> str:
     ms=st.integers(0, 4000),
 )
 def test_the_best_hypothesis_is_what_was_written_and_what_may_change(model: FakeModel, commit: Commit, ms: int) -> None:
-    stream = Stream(FakeSession(model, opening()), Decoding(Chunk(200), commit, search=BeamSearch(2)), unit_of(model))
+    unit = "char" if model.tokens is CHARS else "word"
+    stream = Stream(FakeSession(model, opening()), Decoding(Chunk(200), commit, search=BeamSearch(2)), unit)
     before = ""
     for start in range(0, ms + 1, 130):
         stream.push(np.zeros(max(0, min(130, ms - start)) * 16, np.float32), finished=start + 130 > ms)

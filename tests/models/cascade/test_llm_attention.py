@@ -148,13 +148,7 @@ def test_any_cut_of_the_audio(models: dict[str, Any], kind: str, cuts: list[int]
 
 def test_streams_together(models: dict[str, Any], monkeypatch: pytest.MonkeyPatch) -> None:
     """As alone, in batches, with terms and histories."""
-    sizes, read = list[int](), CausalDecoder.read_together
-
-    def reading(self: CausalDecoder, reads: Any) -> Any:
-        sizes.append(len(reads))
-        return read(self, reads)
-
-    monkeypatch.setattr(CausalDecoder, "read_together", reading)
+    sizes = fake.noted(monkeypatch, CausalDecoder, "read_together", lambda self, reads: len(reads))
     stop = {**STOP, "zscore": True, "median": 3}
     search = {"type": "joint_beam", "beam": 1, "ctc_weight": 0, "terms_bonus": 1.0}
     decoding = parse_decoding({**CONFIGURATION, "stop": stop, "search": search}, "test")

@@ -8,13 +8,13 @@ import numpy as np
 import pytest
 import tiny_espnet
 import torch
-from tiny_espnet import frames_of
+from fake import noted
+from tiny_espnet import frames_of, noise
 
 from simulst.calls import run_alone
 from simulst.config import Decoding
 from simulst.hypotheses import Tokens
 from simulst.meter import Memo, Meter
-from simulst.models import load_model
 from simulst.models.espnet.model import ESPnet
 from simulst.models.whisper.model import Whisper
 from simulst.models.whisper.network import Generate
@@ -36,24 +36,11 @@ STEPS = [3 * UNIT + i * UNIT for i in range((SAMPLES - 3 * UNIT - 1) // UNIT + 1
 @pytest.fixture(scope="module")
 def models(tmp_path_factory: pytest.TempPathFactory) -> dict[str, ESPnet]:
     """Random models that depend on the audio and begin words often."""
-    made = {}
-    for seed, encoder in enumerate(("transformer", "contextual_block_conformer")):
-        folder = tmp_path_factory.mktemp(encoder)
-        tiny_espnet.write(folder, encoder, seed)
-        path = folder / "exp" / "st"
-        weights = torch.load(path / "3epoch.pth")
-        for token, piece in enumerate(load_model(path).vocabulary.tokens):
-            weights["decoder.output_layer.bias"][token] += 4 * (piece.startswith("▁") and piece != "▁")
-        for name in weights:
-            if "src_attn.linear_v" in name or "src_attn.linear_out" in name:
-                weights[name] *= 4.5
-        torch.save(weights, path / "wordy.pth")
-        made[encoder] = load_model(path, checkpoint="wordy.pth")
-    return made
-
-
-def noise(seed: int) -> np.ndarray:
-    return np.random.default_rng(seed).normal(0, 0.1, SAMPLES).astype(np.float32)
+    encoders = ("transformer", "contextual_block_conformer")
+    return {
+        encoder: tiny_espnet.load_wordy(tmp_path_factory.mktemp(encoder), encoder, seed, attention=4.5)
+        for seed, encoder in enumerate(encoders)
+    }
 
 
 def literal(model: Model, audio: np.ndarray, options: Any) -> list[tuple[float, Tokens]]:
@@ -116,7 +103,7 @@ def run(model: Model, audio: np.ndarray, options: Any, memo: Memo | None = None)
 @pytest.mark.parametrize("encoder", ["transformer", "contextual_block_conformer"])
 @pytest.mark.parametrize("seed", [0, 1])
 def test_espnet(models: dict[str, ESPnet], encoder: str, seed: int) -> None:
-    model, audio = models[encoder], noise(seed)
+    model, audio = models[encoder], noise(SAMPLES, seed)
     expected = literal(model, audio, GREEDY)
     assert run(model, audio, GREEDY) == run(model, audio, GREEDY, Memo()) == expected
     assert len({committed for _, committed in expected}) > 4
@@ -125,31 +112,21 @@ def test_espnet(models: dict[str, ESPnet], encoder: str, seed: int) -> None:
 def test_espnet_searches_no_further_than_the_next_word(
     models: dict[str, ESPnet], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    model, audio = models["transformer"], noise(0)
-    counts: list[int] = []
-    chosen, search = JointSearch._chosen, type(model.session(Opening("en", "de"))).search
-
-    def counted(self: JointSearch, *args: Any) -> Any:
-        counts[-1] += 1
-        return chosen(self, *args)
-
-    def begun(self: Any, *args: Any) -> Any:
-        counts.append(0)
-        return search(self, *args)
-
-    monkeypatch.setattr(JointSearch, "_chosen", counted)
-    monkeypatch.setattr(type(model.session(Opening("en", "de"))), "search", begun)
+    model, audio = models["transformer"], noise(SAMPLES, 0)
+    steps = noted(monkeypatch, JointSearch, "_chosen", lambda *_: 1)
+    begun = noted(monkeypatch, type(model.session(Opening("en", "de"))), "search", lambda *_: len(steps))
     written = [committed for _, committed in run(model, audio, GREEDY)]
     new = [len(b) - len(a) for a, b in zip([(), *written[:-1]], written, strict=True)]
     # The word, and the token that began the next.
-    assert [count for count, n in zip(counts[:-1], new[:-1], strict=True) if n and count != n + 1] == []
+    counts = np.diff(begun).tolist()
+    assert [count for count, n in zip(counts, new[:-1], strict=True) if n and count != n + 1] == []
     assert any(new[:-1])
 
 
 @pytest.mark.parametrize("options", [JointBeamSearch(4), BWBS(4, repetition=False), IBWBS(4)])
 def test_other_searches(models: dict[str, ESPnet], options: Any) -> None:
     """At most a word a step (see `run`), and words do leave before the end."""
-    steps = run(models["contextual_block_conformer"], noise(3), options)
+    steps = run(models["contextual_block_conformer"], noise(SAMPLES, 3), options)
     assert len({committed for _, committed in steps[:-1]}) > 2
 
 
@@ -159,15 +136,14 @@ def test_whisper(whisper: Whisper, endless: Whisper, seed: int, monkeypatch: pyt
     # The language of a text is checked as far as it was searched, here not to its end.
     monkeypatch.setattr("simulst.models.whisper.model.LEAST_TOKENS", 999)
     for model in (whisper, endless):
-        audio, options = noise(seed), BeamSearch(1, no_repeat_ngram=3)
+        audio, options = noise(SAMPLES, seed), BeamSearch(1, no_repeat_ngram=3)
         expected = literal(model, audio, options)
         assert run(model, audio, options) == run(model, audio, options, Memo()) == expected
 
 
 def test_whisper_is_asked_for_few_tokens(endless: Whisper, monkeypatch: pytest.MonkeyPatch) -> None:
-    asked, generate = [], Generate.answer
-    monkeypatch.setattr(Generate, "answer", lambda call: asked.append(call.max_new) or generate(call))
-    run(endless, noise(0), BeamSearch(1))
+    asked = noted(monkeypatch, Generate, "answer", lambda call: call.max_new)
+    run(endless, noise(SAMPLES, 0), BeamSearch(1))
     assert min(asked) == 10 and sum(n == 10 for n in asked) == len(STEPS)
 
 
@@ -181,7 +157,7 @@ def test_length_ratio(models: dict[str, ESPnet], ratio: float, n: int, bites: bo
     stream = Stream(
         models["transformer"].session(Opening("en", "de")), Decoding(WaitStride(100, 10), All(), MaxTokens(n), options)
     )
-    audio, q = noise(0)[:32000], 0
+    audio, q = noise(SAMPLES, 0)[:32000], 0
     for g in range(100, 200, 10):
         stream.push(audio[stream.session.length : g * 160])
         frames = len(frames_of(stream.session))

@@ -1,12 +1,13 @@
 """The stepped decoder gives what the library's own forward pass gives, however it gets there."""
 
-from collections.abc import Callable, Hashable
+from collections.abc import Hashable
 from typing import Any
 
 import numpy as np
 import pytest
 import tiny_huggingface
 import torch
+from fake import noted
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from tiny_huggingface import KINDS, noise
@@ -77,14 +78,7 @@ def test_a_cache_that_is_cut_back(architecture: Architecture, kept: int) -> None
 
 def test_only_what_is_new_is_read(architecture: Architecture, monkeypatch: pytest.MonkeyPatch) -> None:
     decoder, memory = opened(architecture)
-    lengths: list[int] = []
-    called: Callable = SteppedDecoder._called
-
-    def counting(self: SteppedDecoder, tokens: torch.Tensor, *others: object, **options: object) -> object:
-        lengths.append(tokens.shape[1])
-        return called(self, tokens, *others, **options)
-
-    monkeypatch.setattr(SteppedDecoder, "_called", counting)
+    lengths = noted(monkeypatch, SteppedDecoder, "_called", lambda self, tokens, *_, **__: tokens.shape[1])
     tokens = tokens_of(architecture, 5)
     for end in (3, 5, 5, 2):
         read(decoder, tokens[:end], memory)

@@ -14,12 +14,11 @@ import numpy as np
 import pytest
 import torch
 import transformers
-from fake import Asks, opened
+from fake import Asks, noted, opened
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from tiny_huggingface import KINDS, PAIRS, noise
 
-from simulst import meter
 from simulst.calls import Batched, run_alone
 from simulst.config import parse_decoding
 from simulst.errors import SimulstError, warn_once
@@ -69,8 +68,7 @@ def test_greedy_search_is_the_librarys(kind: str, seed: int, folders: dict[str, 
     options = {"padding_seconds": 30.0} if kind == "whisper" else {}
     model: Any = load_model(folders[kind], threads=1, **options)
     architecture, samples = model.architecture, noise(1.7, seed)
-    session = model.session(Opening(*PAIRS[kind]))
-    session.extend(samples)
+    session = window(model, samples)
     found = run_alone(session.search((), GREEDY, None)).best
     theirs = generated(architecture, samples, architecture.prompt(*PAIRS[kind]), 20)
     assert len(theirs) > 4
@@ -148,17 +146,12 @@ def test_greedy_bwbs_is_a_loop_over_the_decoder(model: HuggingFace, repetition: 
 
 
 def test_a_sweep_encodes_once(model: HuggingFace, monkeypatch: pytest.MonkeyPatch) -> None:
-    encoded: list[int] = []
-    encode = type(model.architecture).encode_together
-
-    def counting(self: Architecture, windows: list[np.ndarray]) -> Any:
-        encoded.extend(window.size for window in windows)
-        return encode(self, windows)
-
-    monkeypatch.setattr(type(model.architecture), "encode_together", counting)
+    kind = type(model.architecture)
+    encoded = noted(monkeypatch, kind, "encode_together", lambda self, windows: [window.size for window in windows])
     memo, samples = Memo(), noise(1.3)
     shared = [run(model, policy, samples, 16000, Meter(memo)) for policy in POLICIES[:3]]
-    assert len(encoded) == len(set(encoded)) == 3
+    sizes = [size for windows in encoded for size in windows]
+    assert len(sizes) == len(set(sizes)) == 3
     assert shared == [run(model, policy, samples, 16000) for policy in POLICIES[:3]]
 
 
@@ -399,11 +392,9 @@ def test_audio_beyond_the_window_slides(kind: str, search: str, folders: dict[st
 
 
 def test_a_search_from_the_memo_costs_what_it_costs_alone(
-    folders: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+    folders: dict[str, Any], clock: SimpleNamespace, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Encoding the window is charged once, also where it slides. The clock ticks while the encoder runs."""
-    clock = SimpleNamespace(now=0.0, perf_counter=lambda: clock.now)
-    monkeypatch.setattr(meter, "time", clock)
     model: Any = load_model(folders["speech_to_text"], threads=1, window=5.0)
     encode = model.architecture.encode_together
 
@@ -489,9 +480,7 @@ def test_a_stop_that_asks_when_tokens_end(model: HuggingFace, monkeypatch: pytes
         asked.append((view.tokens, view.end_times()))
         return len(view.tokens) == 3
 
-    encoded: list[int] = []
-    kind, encode = type(model.architecture), type(model.architecture).encode_together
-    monkeypatch.setattr(kind, "encode_together", lambda self, windows: encoded.append(1) or encode(self, windows))
+    encoded = noted(monkeypatch, type(model.architecture), "encode_together", lambda *_: 1)
     run_alone(session.search(committed, GREEDY, opened(Asks(ask, frozenset({Need.END_TIMES})))))
     assert len(encoded) == 1
     assert [len(tokens) for tokens, _ in asked] == [0, 1, 2, 3]
@@ -552,6 +541,4 @@ def test_half_precision(folders: dict[str, Any]) -> None:
     for kind in ("mbart", "seamless", "whisper"):
         model: Any = load_model(folders[kind], threads=1, dtype="bfloat16")
         assert model.architecture.model.dtype == torch.bfloat16
-        session = model.session(Opening(*PAIRS[kind]))
-        session.extend(noise(1))
-        assert run_alone(session.search((), GREEDY, None)).best
+        assert run_alone(window(model, noise(1)).search((), GREEDY, None)).best

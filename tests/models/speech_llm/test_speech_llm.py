@@ -3,7 +3,6 @@
 import json
 import math
 import shutil
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +12,7 @@ import soundfile
 import tiny_speech_llm
 import torch
 import transformers
+from fake import noted
 from tiny_huggingface import noise
 from tiny_speech_llm import AUDIO, KINDS, SECONDS
 
@@ -149,14 +149,7 @@ def test_any_cut_of_the_audio_and_any_company(model: HuggingFace, policy: dict[s
 
 
 def test_steps_of_several_share_a_batch(model: HuggingFace, monkeypatch: pytest.MonkeyPatch) -> None:
-    counts: list[int] = []
-    read: Callable = CausalDecoder.read_together
-
-    def counting(self: Any, reads: Any) -> Any:
-        counts.append(len(reads))
-        return read(self, reads)
-
-    monkeypatch.setattr(CausalDecoder, "read_together", counting)
+    counts = noted(monkeypatch, CausalDecoder, "read_together", lambda self, reads: len(reads))
     driver = Driver(math.inf)
     for seed in range(3):
         driver.push(opened(model, POLICIES[0]), noise(1.4, seed), True)
@@ -166,14 +159,7 @@ def test_steps_of_several_share_a_batch(model: HuggingFace, monkeypatch: pytest.
 
 def test_what_did_not_change_is_not_read_again(model: HuggingFace, monkeypatch: pytest.MonkeyPatch) -> None:
     """And what is found equals what a session without a past finds."""
-    lengths: list[int] = []
-    read: Callable = CausalDecoder._read
-
-    def counting(self: Any, tokens: torch.Tensor, *others: Any) -> Any:
-        lengths.append(tokens.shape[1])
-        return read(self, tokens, *others)
-
-    monkeypatch.setattr(CausalDecoder, "_read", counting)
+    lengths = noted(monkeypatch, CausalDecoder, "_read", lambda self, tokens, *_: tokens.shape[1])
     samples, wide = noise(3), JointBeamSearch(beam=3, ctc_weight=0.0, max_length_ratio=0.3)
     session = session_of(model, samples[:24000])
     first = found(session)
