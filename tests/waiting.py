@@ -54,6 +54,19 @@ def eventually(happened: Callable[[], object]) -> None:
 
 
 @contextmanager
+def opened_in(folder: Path, how: int = flags.OPEN) -> Iterator[set[Path]]:
+    """The files in what folders there are now that any process opens; known once the block has ended. how: inotify's"""
+    opened: set[Path] = set()
+    with INotify() as inotify:
+        places = [folder, *(path for path in folder.rglob("*") if path.is_dir())]
+        watches = {inotify.add_watch(place, how): place for place in places}
+        yield opened
+        for event in inotify.read(timeout=0):
+            assert not event.mask & flags.Q_OVERFLOW, "more was opened than the kernel keeps"
+            opened.add(watches[event.wd] / event.name)
+
+
+@contextmanager
 def closed(gate: Path) -> Iterator[Callable[[], None]]:
     """Keep those who `pass_through` this gate waiting until the function that is given is called, or the block ends."""
     with gate.open("w") as file:

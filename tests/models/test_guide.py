@@ -15,7 +15,8 @@ import tiny_espnet
 import tiny_huggingface
 import tiny_pieces
 import torch
-from fake import context_of
+from fake import context_of, noted
+from tiny_espnet import noise
 
 from simulst.calls import Steps
 from simulst.config import Decoding
@@ -53,18 +54,7 @@ def guide(tmp_path_factory: pytest.TempPathFactory) -> str:
 @pytest.fixture(scope="module")
 def full(tmp_path_factory: pytest.TempPathFactory) -> ESPnet:
     """A model that sees everything, and likes to begin words."""
-    folder = tmp_path_factory.mktemp("full")
-    tiny_espnet.write(folder, "transformer", 0)
-    path = folder / "exp" / "st"
-    weights = torch.load(path / "3epoch.pth")
-    for token, piece in enumerate(load_model(path).vocabulary.tokens):
-        weights["decoder.output_layer.bias"][token] += 4 * (piece.startswith("▁") and piece != "▁")
-    torch.save(weights, path / "wordy.pth")
-    return load_model(path, checkpoint="wordy.pth")
-
-
-def noise(samples: int, seed: int = 0) -> np.ndarray:
-    return np.random.default_rng(seed).normal(0, 0.1, samples).astype(np.float32)
+    return tiny_espnet.load_wordy(tmp_path_factory.mktemp("full"), "transformer", 0)
 
 
 @pytest.fixture(scope="module")
@@ -130,9 +120,7 @@ def test_guided_streams_together(full: ESPnet, guide: str, monkeypatch: pytest.M
     how = Decoding(Chunk(600), All(whole_words=True), CTCGuide(guide, 0.0), GREEDY)
     audios = [noise(50000, 1), noise(60000, 2), noise(40000, 3)]
     alone, streams = ([open_stream(full, how, "es", "en") for _ in audios] for _ in range(2))
-    driver, batches = Driver(math.inf), set()
-    encode = ESPnet.encode_blocks
-    monkeypatch.setattr(ESPnet, "encode_blocks", lambda self, some: batches.add(len(some)) or encode(self, some))
+    driver, batches = Driver(math.inf), noted(monkeypatch, ESPnet, "encode_blocks", lambda self, some: len(some))
     for one, other, audio in zip(alone, streams, audios, strict=True):
         one.push(audio, finished=True)
         driver.push(other, audio, finished=True)

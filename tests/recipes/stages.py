@@ -9,13 +9,13 @@ import os
 import re
 import shutil
 from collections import defaultdict
-from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
+from collections.abc import Iterable
 from itertools import combinations
 from pathlib import Path
 
 import recipe
-from inotify_simple import INotify, flags
+from inotify_simple import flags
+from waiting import opened_in
 
 PAGE = Path(__file__).parents[2] / "docs/stages.md"
 NAMES = {
@@ -48,11 +48,11 @@ def run(command: str, folder: Path, stages: Iterable[str]) -> tuple[str, str]:
     outputs, rows = [], []
     for stage in stages:
         before = _files(folder)
-        with _watched(folder) as opened:
+        with opened_in(folder, flags.CLOSE_NOWRITE) as opened:
             outputs.append(recipe.run(f"{command} --only {stage}", folder))
         after = _files(folder)
         used = {
-            "reads": opened & before.keys(),
+            "reads": {path.relative_to(folder) for path in opened} & before.keys(),
             # `recipe.start` writes the sweep, not the stage.
             "writes": {path for path, state in after.items() if before.get(path) != state} - {Path("sweep.yaml")},
         }
@@ -85,19 +85,6 @@ def check(name: str, table: str) -> None:
         PAGE.write_text(f"{before}{begin}{table}\n{end}{after}", encoding="utf-8")
     else:
         assert found == f"{table}\n", f"{PAGE} is stale; WRITE_STAGES=1 python -m pytest -n 0 tests/recipes writes it"
-
-
-@contextmanager
-def _watched(folder: Path) -> Iterator[set[Path]]:
-    """The files in what folders there are now that any process opens to read only; known once the block has ended."""
-    opened: set[Path] = set()
-    with INotify() as inotify:
-        places = [folder, *(path for path in folder.rglob("*") if path.is_dir())]
-        watches = {inotify.add_watch(place, flags.CLOSE_NOWRITE): place.relative_to(folder) for place in places}
-        yield opened
-        for event in inotify.read(timeout=0):
-            assert not event.mask & flags.Q_OVERFLOW, "more was read than the kernel keeps"
-            opened.add(watches[event.wd] / event.name)
 
 
 def _files(folder: Path) -> dict[Path, tuple[int, int, int]]:

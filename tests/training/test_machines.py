@@ -7,13 +7,12 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-import soundfile
+import sounds
 import torch
 import warm
 import yaml
 
 from corpora.dump import dump_audio
-from simulst.data.datadir import write_data_dir
 from simulst.errors import SimulstError
 from simulst.training.espnet import Machines, Training, train
 from simulst.training.tokens import train_tokens
@@ -30,14 +29,10 @@ def training(tmp_path_factory: pytest.TempPathFactory) -> Training:
     folder = tmp_path_factory.mktemp("machines")
     random = np.random.default_rng(0)
     for split, count in {"train": UTTERANCES, "dev": BATCH}.items():
-        (folder / split).mkdir()
-        names = [f"u{i:02}" for i in range(count)]
-        for name in names:
-            # Equal lengths: ESPnet's encoders see a little of the padding, which depends on the split.
-            soundfile.write(folder / split / f"{name}.wav", random.normal(0, 0.1, 16000), 16000)
-        texts = {name: " ".join(random.choice(WORDS, random.integers(3, 8))) for name in names}
-        tables = {"wav.scp": {name: f"{name}.wav" for name in names}, "text.de": texts}
-        write_data_dir(folder / split, tables | {"utt2spk": dict.fromkeys(names, "s")})
+        # Equal lengths: ESPnet's encoders see a little of the padding, which depends on the split.
+        audio = {f"u{i:02}": random.normal(0, 0.1, 16000) for i in range(count)}
+        texts = {name: " ".join(random.choice(WORDS, random.integers(3, 8))) for name in audio}
+        sounds.write(folder / split, audio, {"de": texts})
         dump_audio(folder / split, folder / f"dump_{split}", ["de"])
     train_tokens([folder / "dump_train/text.de"], folder / "tokens", 30)
     (folder / "stats/train").mkdir(parents=True)

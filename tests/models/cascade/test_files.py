@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from pathlib import Path
 
 import ctranslate2
@@ -16,7 +15,7 @@ import tiny_huggingface
 import tiny_whisper
 import transformers
 import yaml
-from inotify_simple import INotify, flags
+from waiting import opened_in
 
 from simulst.errors import SimulstError
 from simulst.models.registry import digest_of_part, digest_of_weights, files_of_model, files_of_part, load_model
@@ -72,17 +71,6 @@ MODELS: dict[str, Callable[[Path], Path]] = {
 }
 
 
-@contextmanager
-def watched(folder: Path) -> Iterator[set[Path]]:
-    """What is opened in a folder, at any depth, by libraries too; known once the block has ended."""
-    opened: set[Path] = set()
-    with INotify() as inotify:
-        places = [folder, *(path for path in folder.rglob("*") if path.is_dir())]
-        watches = {inotify.add_watch(place, flags.OPEN): place for place in places}
-        yield opened
-        opened |= {watches[event.wd] / event.name for event in inotify.read(timeout=0)}
-
-
 @pytest.mark.parametrize("kind", MODELS)
 def test_loading_reads_these_files(kind: str, tmp_path: Path) -> None:
     path = MODELS[kind](tmp_path)
@@ -90,7 +78,7 @@ def test_loading_reads_these_files(kind: str, tmp_path: Path) -> None:
         for name in OTHER if tmp_path in (folder, *folder.parents) else ():
             if not (folder / name).exists():
                 (folder / name).write_text("{}")
-    with watched(tmp_path) as opened:
+    with opened_in(tmp_path) as opened:
         load_model(path)
     found = files_of_model(path, {})
     assert len(found) == len(set(found))
@@ -121,7 +109,7 @@ def test_shards(tmp_path: Path) -> None:
     model = transformers.WhisperForConditionalGeneration.from_pretrained(path)
     model.save_pretrained(path, max_shard_size="20KB")
     (path / "model.safetensors").unlink(missing_ok=True)
-    with watched(tmp_path) as opened:
+    with opened_in(tmp_path) as opened:
         load_model(path)
     weights = [file.name for file in files_of_model(path, {}) if "model" in file.name]
     assert len(weights) > 2 and weights[-1] == "model.safetensors.index.json"

@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 import tiny_espnet
 import torch
-from tiny_espnet import frames_of
+from tiny_espnet import frames_of, noise
 
 from simulst.config import Decoding
 from simulst.errors import SimulstError
@@ -58,10 +58,6 @@ def both(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactor
     return load_model(folder / "exp/st", checkpoint="endless.pth"), theirs
 
 
-def noise(seed: int) -> np.ndarray:
-    return np.random.default_rng(seed).normal(0, 0.1, SAMPLES).astype(np.float32)
-
-
 def taught(theirs: Any, audio: np.ndarray, tokens: list[int]) -> torch.Tensor:
     """(len(tokens) + 1, V) log p of token 0, 1, ... after the tokens before it, as training computes them."""
     with torch.inference_mode():
@@ -75,7 +71,7 @@ def taught(theirs: Any, audio: np.ndarray, tokens: list[int]) -> torch.Tensor:
 def test_the_mask_is_what_so_many_units_give(tmp_path: Path, layer: str) -> None:
     """Each row of the mask against the encoder itself, for all small k and units."""
     tiny_espnet.write(tmp_path, "transformer", encoder_conf={**tiny_espnet.FULL, "input_layer": layer})
-    model, audio = load_model(tmp_path / "exp/st"), noise(0)
+    model, audio = load_model(tmp_path / "exp/st"), noise(SAMPLES, 0)
     frame = {"conv2d": 40, "conv2d6": 60}[layer]
     total = len(model.encode(audio))
     for k in (1, 2, 5):
@@ -99,7 +95,7 @@ def vars_of(layer: str) -> dict[str, Any]:
 def test_stepped_decoding_equals_training(both: tuple[ESPnet, Any]) -> None:
     """Teacher-forced log p, row by row: for token j, k + ⌊j / n⌋ units of audio have been heard."""
     model, theirs = both
-    audio = noise(1)
+    audio = noise(SAMPLES, 1)
     tokens = torch.randint(2, 20, (10,), generator=torch.manual_seed(1)).tolist()
     expected = taught(theirs, audio, tokens)
     session, frames = model.session(Opening("en", "de")), model.encode(audio)
@@ -118,7 +114,7 @@ def test_stepped_decoding_equals_training(both: tuple[ESPnet, Any]) -> None:
         memory.append(seen)
         log_p, _ = model.decoder.prefill(torch.tensor([theirs.sos, *tokens[:j]]), memory)
         torch.testing.assert_close(log_p[0], row, atol=1e-4, rtol=1e-4)
-    late = taught(theirs, np.concatenate([audio[: 4 * UNIT], noise(2)[4 * UNIT :]]), tokens)
+    late = taught(theirs, np.concatenate([audio[: 4 * UNIT], noise(SAMPLES, 2)[4 * UNIT :]]), tokens)
     changed = [not torch.allclose(a, b, atol=1e-3) for a, b in zip(expected, late, strict=True)]
     assert changed == [not unidirectional or j >= 2 * writes for j in range(11)]
 
@@ -130,10 +126,10 @@ def test_a_stream_writes_what_training_predicts(both: tuple[ESPnet, Any]) -> Non
     assert model.decoder.lagging is not None
     n = model.decoder.lagging.writes
     stream = Stream(model.session(Opening("en", "de")), Decoding(WaitK(K, writes=n), All(), MaxTokens(n), options))
-    stream.push(noise(3), finished=True)
+    stream.push(noise(SAMPLES, 3), finished=True)
     assert stream.reads == [*((K + j) * 280 for j in range(8)), SAMPLES / 16]
     if model.decoder.lagging.unidirectional:
-        best = taught(theirs, noise(3), list(stream.committed)).argmax(-1).tolist()[:-1]
+        best = taught(theirs, noise(SAMPLES, 3), list(stream.committed)).argmax(-1).tolist()[:-1]
         assert list(stream.committed) == best and len(best) > 12
 
 
@@ -146,7 +142,7 @@ def test_only_its_own_wait_k(both: tuple[ESPnet, Any]) -> None:
     for read in (WaitK(K + 1), WaitK(K, 320), WaitK(K, writes=3)):
         with pytest.raises(SimulstError, match=f"but the model was trained with 3, 280 and {n}; write those"):
             Stream(session, Decoding(read, All(), MaxTokens(read.writes)))
-    Stream(session, Decoding(Offline(), All(), search=JointBeamSearch(1, 0.0))).push(noise(4)[:20000], finished=True)
+    Stream(session, Decoding(Offline(), All(), search=JointBeamSearch(1, 0.0))).push(noise(20000, 4), finished=True)
 
 
 def test_espnets_own_classes_load_it(both: tuple[ESPnet, Any], monkeypatch: pytest.MonkeyPatch) -> None:
@@ -159,7 +155,7 @@ def test_espnets_own_classes_load_it(both: tuple[ESPnet, Any], monkeypatch: pyte
 
         plain, _ = STTask.build_model_from_file(model.path / "config.yaml", model.path / "endless.pth", "cpu")
     assert plain.state_dict().keys() == theirs.state_dict().keys()
-    audio, tokens = noise(6), [3, 4, 5]
+    audio, tokens = noise(SAMPLES, 6), [3, 4, 5]
     masked, unmasked = taught(theirs, audio, tokens), taught(plain.eval(), audio, tokens)
     assert not torch.allclose(masked, unmasked, atol=1e-3)
     if not (model.decoder.lagging and model.decoder.lagging.unidirectional):

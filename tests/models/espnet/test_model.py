@@ -19,10 +19,9 @@ import torch
 import yaml
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tiny_espnet import frames_of
+from tiny_espnet import frames_of, noise
 
 import simulst
-from simulst import meter
 from simulst.calls import run_alone
 from simulst.config import Decoding
 from simulst.errors import SimulstError
@@ -70,10 +69,6 @@ def copy(experiments: dict[str, tuple[Any, Path]], tmp_path: Path) -> Path:
 def configure(path: Path, **changes: Any) -> None:
     config = yaml.safe_load((path / "config.yaml").read_text())
     (path / "config.yaml").write_text(yaml.safe_dump(config | changes))
-
-
-def noise(samples: int, seed: int = 0) -> np.ndarray:
-    return np.random.default_rng(seed).normal(0, 0.1, samples).astype(np.float32)
 
 
 def encoded(session: ESPnetSession, audio: np.ndarray, cuts: list[int]) -> torch.Tensor:
@@ -144,10 +139,9 @@ def test_readers_share_blocks(models: dict[str, ESPnet], samples: int, readers: 
 
 
 @pytest.fixture
-def slow_blocks(models: dict[str, ESPnet], monkeypatch: pytest.MonkeyPatch) -> ESPnet:
+def slow_blocks(models: dict[str, ESPnet], clock: SimpleNamespace, monkeypatch: pytest.MonkeyPatch) -> ESPnet:
     """A model that takes a second for each encoding of blocks, and for nothing else."""
     model = models["contextual_block_conformer"]
-    clock = SimpleNamespace(now=0.0, perf_counter=lambda: clock.now)
     encode = model.encode_blocks
 
     def takes_a_second(*args: Any) -> Any:
@@ -156,8 +150,7 @@ def slow_blocks(models: dict[str, ESPnet], monkeypatch: pytest.MonkeyPatch) -> E
 
     monkeypatch.setattr(model, "encode_blocks", takes_a_second)
     monkeypatch.setattr(model, "seconds_of_blocks", {})
-    for module in (encoding, meter):
-        monkeypatch.setattr(module, "time", clock)
+    monkeypatch.setattr(encoding, "time", clock)
     return model
 
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-import soundfile
+import sounds
 import tiny_espnet
 import torch
 import yaml
@@ -286,10 +286,7 @@ def test_ctc_is_missed_only_by_what_needs_it(model: ESPnet, tmp_path: Path) -> N
                 {"read": CHUNKS, "commit": {"type": "all"}, "search": {"type": "joint_beam", "ctc_weight": 0.3}}, "test"
             ),
         )
-    audio = noise(9000)
-    soundfile.write(tmp_path / "a.wav", audio, 16000)
-    for name, text in (("wav.scp", f"a {tmp_path / 'a.wav'}"), ("text.tc.de", "a Haus"), ("utt2spk", "a a")):
-        (tmp_path / name).write_text(text + "\n")
+    sounds.write(tmp_path, {"a": noise(9000)}, {"tc.de": {"a": "Haus"}})
     search, found = choose_search(model, [Dev(tmp_path, "tc.de", "de")], "en", 1)
     assert 0 <= found <= 100 and search.ctc_weight == 0
 

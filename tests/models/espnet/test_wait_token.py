@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 import tiny_espnet
 import torch
-from tiny_espnet import frames_of
+from tiny_espnet import frames_of, noise
 
 from simulst.config import Decoding
 from simulst.errors import SimulstError
@@ -48,7 +48,7 @@ def taught(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFact
     read = torch.tensor([[theirs.sos, *row, *[eos] * (length - len(row))] for row in texts])
     target = torch.tensor([[*row, eos, *[-1] * (length - len(row))] for row in texts])
     with torch.no_grad():
-        speech = torch.from_numpy(np.stack([noise(7)] * len(LAGS)))
+        speech = torch.from_numpy(np.stack([noise(SAMPLES, 7)] * len(LAGS)))
         frames, lengths = theirs.encode(speech, torch.tensor([SAMPLES] * len(LAGS)))
     optimiser = torch.optim.Adam(theirs.decoder.parameters(), 0.01)
     for _ in range(600):
@@ -82,10 +82,6 @@ def words_of(model: ESPnet) -> tuple[int, int]:
     return a, b
 
 
-def noise(seed: int) -> np.ndarray:
-    return np.random.default_rng(seed).normal(0, 0.1, SAMPLES).astype(np.float32)
-
-
 def stream_of(model: ESPnet, read: Any, lag: int, search: SearchOptions = GREEDY) -> Stream:
     return Stream(model.session(Opening("en", "de")), Decoding(read, COMMIT, Token(lag), search))
 
@@ -96,7 +92,7 @@ def test_a_model_that_was_taught_to_wait_waits(taught: tuple[ESPnet, Any, Chunk]
     model, _, read = taught
     stream = stream_of(model, read, lag)
     for start in range(0, SAMPLES, piece):
-        stream.push(noise(7)[start : start + piece], finished=start + piece >= SAMPLES)
+        stream.push(noise(SAMPLES, 7)[start : start + piece], finished=start + piece >= SAMPLES)
     ends = np.arange(read.initial_wait_ms, SAMPLES / 16, read.ms).tolist()
     assert stream.reads == [*ends, SAMPLES / 16]
     a, b = (model.text((token,)) for token in words_of(model))
@@ -112,12 +108,12 @@ def test_beside_a_ctc_layer(taught: tuple[ESPnet, Any, Chunk], search: JointBeam
     model, _, read = taught
     driver, streams = Driver(), {(seed, lag): stream_of(model, read, lag, search) for seed in (8, 9) for lag in LAGS}
     for (seed, _), stream in streams.items():
-        driver.push(stream, noise(seed), finished=True)
+        driver.push(stream, noise(SAMPLES, seed), finished=True)
     driver.finish()
     for (seed, lag), stream in streams.items():
         alone = stream_of(model, read, lag, search)
         for start in range(0, SAMPLES, 7000):
-            alone.push(noise(seed)[start : start + 7000], finished=start + 7000 >= SAMPLES)
+            alone.push(noise(SAMPLES, seed)[start : start + 7000], finished=start + 7000 >= SAMPLES)
         assert alone.committed == stream.committed and alone.reads == stream.reads
         assert stream.committed.count(model.vocabulary.wait or 0) == len(stream.reads) - 1
 
@@ -137,7 +133,7 @@ def test_the_ctc_layer_is_that_of_the_model_before(
     assert not (tmp_path / "ctc.pth").exists()
     for search in (BWBS(2, 0.0), IBWBS(2, 0.0)):
         with pytest.raises(SimulstError, match=r"write 'search: \{type: joint_beam\}'"):
-            stream_of(model, read, 0, search).push(noise(2), finished=True)
+            stream_of(model, read, 0, search).push(noise(SAMPLES, 2), finished=True)
 
 
 def test_stepped_decoding_equals_training(taught: tuple[ESPnet, Any, Chunk]) -> None:
@@ -145,7 +141,7 @@ def test_stepped_decoding_equals_training(taught: tuple[ESPnet, Any, Chunk]) -> 
     model, theirs, read = taught
     wait = model.vocabulary.wait
     assert wait is not None and isinstance(model.decoder.lagging, Chunked)
-    audio, tokens = noise(1), [*model.vocabulary.lags[2], wait, 5, 6, wait, wait, 7]
+    audio, tokens = noise(SAMPLES, 1), [*model.vocabulary.lags[2], wait, 5, 6, wait, wait, 7]
     ends = np.arange(read.initial_wait_ms, SAMPLES / 16, read.ms)
     tokens += [wait] * (len(ends) - tokens.count(wait)) + [8]
     with torch.inference_mode():
@@ -186,14 +182,14 @@ def test_it_ends_no_sentence_before_the_speech_and_waits_no_more_after(taught: t
         odd = load_model(model.path, checkpoint="odd.pth")
         assert isinstance(odd, ESPnet)
         stream = stream_of(odd, read, 0)
-        stream.push(noise(7), finished=True)
+        stream.push(noise(SAMPLES, 7), finished=True)
         waits = len(stream.reads) - 1
         assert stream.committed == (*model.vocabulary.lags[0], *[model.vocabulary.wait] * waits) and waits > 4
 
 
 def test_what_does_not_fit(taught: tuple[ESPnet, Any, Chunk], tmp_path: Path) -> None:
     model, _, read = taught
-    stream_of(model, Offline(), 0).push(noise(2), finished=True)
+    stream_of(model, Offline(), 0).push(noise(SAMPLES, 2), finished=True)
     for wrong in (Chunk(read.ms * 2, read.initial_wait_ms), Chunk(read.ms)):
         with pytest.raises(SimulstError, match=r"write 'read: \{type: chunk, ms: .*initial_wait_ms"):
             stream_of(model, wrong, 0)

@@ -27,12 +27,8 @@ def change(name: str, **values: object) -> Callable[[Path], None]:
     return changed
 
 
-def remove(*names: str) -> Callable[[Path], None]:
-    return lambda folder: [(folder / name).unlink() for name in names] and None
-
-
-def truncate(name: str) -> Callable[[Path], None]:
-    return lambda folder: (folder / name).write_bytes((folder / name).read_bytes()[:1000]) and None
+def cut_tokeniser(folder: Path) -> None:
+    (folder / "tokenizer.json").write_bytes((folder / "tokenizer.json").read_bytes()[:1000])
 
 
 def text_only(folder: Path) -> None:
@@ -57,8 +53,8 @@ def larger_tokeniser(folder: Path) -> None:
 
 BAD: list[tuple[Callable[[Path], None], str]] = [
     (lambda folder: (folder / "config.json").write_text("{") and None, "not a model that simulst knows"),
-    (remove("tokenizer.json"), "tokeniser"),
-    (truncate("tokenizer.json"), "the tokeniser cannot be read"),
+    (lambda folder: (folder / "tokenizer.json").unlink(), "tokeniser"),
+    (cut_tokeniser, "the tokeniser cannot be read"),
     (without_pieces, r"has no tokeniser \(tokenizer.json, or its SentencePiece model\)"),
     (larger_tokeniser, "the tokeniser has the token 199, but the model has .* tokens; copy the model's own tokeniser"),
     (text_only, "a model of type 'bart' does not turn speech into text"),
