@@ -4,8 +4,9 @@ recipe=$(basename "$PWD") # a folder of egs/ and of results/
 variant=                  # of the corpus, such as talk: begins the names of results
 system_name=              # of the model: the next part of these names
 
-# How many processors may be used: OMP_NUM_THREADS, or those of this process, or what its container's quota is worth.
-cores() { PATH=../../.venv/bin:$PATH command python -c "from simulst.machine.threads import available_cores; print(available_cores())" 2> /dev/null || nproc; }
+# How many processors may be used: OMP_NUM_THREADS, or those of this process, or what its container's quota is worth. Without
+# the environment, which --help does not need: all.
+cores() { PATH=../../.venv/bin:$PATH command python -c "from simulst.machine.threads import available_cores; print(available_cores())" 2> /dev/null || getconf _NPROCESSORS_ONLN; }
 
 common_options() { # declared after a script's own, as --help shows them in this order
     option data path data "folder for data" where

@@ -71,7 +71,7 @@ stage_train() {
 }
 
 decode_split() {
-    local complete= values
+    local complete='' values
     if [[ " $lags " == *" 0 "* ]]; then complete=0; fi
     values=(--set "lags=[${lags// /, }]" --set "ms=$chunk_ms" --set "first=$first_ms" --set "complete=[$complete]")
     step "$1 $2 by the model before"
