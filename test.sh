@@ -18,7 +18,7 @@ if [ "${1:-}" = core ]; then
     # shellcheck disable=SC2086 # a list
     set -- -m "not long" tests/test_*.py $rooms "$@"
     compile_kernels
-    workers=$(cores)
+    workers=$(($(cores) + 1))
 else
     tools/install.sh --scoring
     # Beside the checks. What pytest compiles is used by all workers, too.
@@ -32,8 +32,9 @@ else
     [ -d .venv/numba ] || NUMBA_CACHE_DIR=.venv/numba .venv/bin/python -c "import librosa; librosa.resample, librosa.util.localmax"
     .venv/bin/python -m mypy
     wait $!
-    workers=$(($(cores) + 2)) # more than processors, as tests of the recipes wait for processes to start
+    workers=$(($(cores) + 2))
 fi
+# More than processors, as some tests wait for processes to start.
 workers=$((workers < 8 ? workers : 8))
 # A file's tests share its fixtures, so they go to one worker; tests/conftest.py puts the slow files first.
 set -- -n "$workers" --dist loadfile --no-loadscope-reorder "$@"
