@@ -92,6 +92,7 @@ def read_json_fields(cls: type[T], path: Path, remedy: str) -> T:
 
 @functools.cache
 def adapter_of(cls: Any) -> TypeAdapter:
+    """pydantic's check of this type."""
     return TypeAdapter(cls)
 
 

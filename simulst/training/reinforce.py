@@ -23,7 +23,7 @@ from dataclasses import asdict, dataclass
 from functools import partial
 from pathlib import Path
 from statistics import fmean, pstdev
-from typing import Annotated, Any, Literal, NamedTuple
+from typing import TYPE_CHECKING, Annotated, Any, Literal, NamedTuple
 
 import torch
 from pydantic import Field
@@ -51,6 +51,9 @@ from simulst.prefix.chunks import Grid
 from simulst.search.beam import Read
 from simulst.training.configuration import read_mapping
 from simulst.words import Words, completed_by
+
+if TYPE_CHECKING:
+    from espnet2.asr.decoder.transformer_decoder import TransformerDecoder
 
 RECORD, LOG, CHECKPOINT, RESULT = "reinforce.json", "log.jsonl", "checkpoint.pth", "chosen.pth"
 PATIENCE = 5  # updates without a difference between rewards, after which training ends
@@ -132,7 +135,7 @@ class Policy:
     decoder: ESPnet's, which sees in a whole text what it will have heard (see `restrict_decoder`).
     """
 
-    def __init__(self, decoder: Any, sos: int, eos: int, lagging: Chunked) -> None:
+    def __init__(self, decoder: TransformerDecoder, sos: int, eos: int, lagging: Chunked) -> None:
         self.decoder, self._sos, self._eos, self._lagging = decoder, sos, eos, lagging
 
     def log_p(self, samples: Samples, temperature: float = 1.0) -> tuple[Tensor, Tensor]:
@@ -163,16 +166,20 @@ class Policy:
         """
         decoder, wait = CachedDecoder(self.decoder), self._lagging.wait
         texts = [_Text(list(begin), [False] * len(begin), decoder.memory()) for begin in begins]
-        running = list(range(len(texts)))
+        running = [row for row, length in enumerate(lengths.tolist()) if length]
+        for text, length, count in zip(texts, lengths.tolist(), chunks.tolist(), strict=True):
+            if not length:  # where nothing is heard, nothing is written, as in decoding
+                text.tokens += [wait] * count + [self._eos]
+                text.free += [False] * (count + 1)
         while running:
             last = [texts[row].waits >= int(chunks[row]) for row in running]
             reads = []
             for row, whole in zip(running, last, strict=True):
                 text, heard = texts[row], int(lengths[row])
                 if not whole:
-                    heard = min(heard, self._lagging.first + self._lagging.step * text.waits)
+                    heard = min(heard, self._lagging.after(text.waits))
                 text.memory.append(frames[row, len(text.memory) : heard].float())
-                new = text.tokens[-1:] if text.state else [self._sos, *text.tokens]
+                new = [self._sos, *text.tokens] if text.state is None else text.tokens[-1:]
                 reads.append(Read(torch.tensor(new), text.state, text.memory, False))
             log_p, states = decoder.read_together(reads)
             scores = torch.log_softmax(self._allowed(log_p / temperature, torch.tensor(last)), -1)
@@ -219,7 +226,7 @@ def policy_loss(
     log_p, entropy = policy.log_p(samples, options.temperature)
     ratio, gain = (log_p - samples.log_p).exp(), advantages[:, None]
     clipped = ratio.clamp(1 - options.clip, 1 + options.clip)
-    tokens = samples.free.sum()
+    tokens = samples.free.sum().clamp(min=1)  # none, if nothing was heard
     won = torch.minimum(ratio * gain, clipped * gain).masked_fill(~samples.free, 0).sum() / tokens
     away = reference - log_p
     divergence = (away.exp() - away - 1).sum() / tokens  # 0 where the model did not choose

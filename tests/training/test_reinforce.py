@@ -169,6 +169,22 @@ def test_a_full_text_only_waits(made: tuple[Path, Any]) -> None:
     ]
 
 
+@pytest.mark.parametrize("lengths", [[0, 70], [0, 0]])
+def test_where_no_frame_is_heard_nothing_is_written_or_learnt(made: tuple[Path, Any], lengths: list[int]) -> None:
+    """An utterance may be shorter than the encoder's first frame."""
+    folder, theirs = made
+    model, policy = policy_of(folder, theirs)
+    frames, lag = torch.randn(2, 70, tiny_espnet.WIDTH), model.vocabulary.lags[0]
+    about = (frames, torch.tensor(lengths), torch.tensor([0, 0]), [lag] * 2)
+    samples = policy.sample(*about, 9, 1.0, torch.manual_seed(2))
+    assert policy.text(samples.tokens[0]) == [lag] and not samples.free[0].any()
+    assert samples.free[1].any() == (lengths[1] > 0)
+    theirs.decoder.zero_grad()
+    loss, _ = policy_loss(policy, samples, torch.ones(2), samples.log_p, Options())
+    loss.backward()
+    assert all(weight.grad.isfinite().all() for weight in theirs.decoder.parameters() if weight.grad is not None)
+
+
 def test_lag_counts_only_above_a_quality() -> None:
     reward = Options(floor=0.5, weight=0.4, most_lag=2000).reward
     rewards = [reward(q, lag) for q, lag in ((0.4, 0.0), (0.5, 1000.0), (0.6, 3000.0), (0.6, None))]

@@ -84,6 +84,7 @@ class Network:
             raise SimulstError(f"{path}: tokenizer.json is broken ({error}); fetch the model again.") from error
         self._languages = languages_of(path, vocabulary, self._config, options.other_targets)
         self.language_pairs = self._languages.pairs
+        """Spoken → written languages: English, and the spoken one."""
         self.previous, self.eos = self.special("<|startofprev|>"), self.special("<|endoftext|>")
         for token in ("<|startoftranscript|>", "<|endoftext|>"):
             if vocabulary[self.special(token) : self.special(token) + 1] != [token]:

@@ -111,8 +111,12 @@ class Chunked:
 
         waits = (tokens == self.wait).cumsum(-1)
         heard = waits[..., -1:] if chunks is None else chunks
-        seen = torch.where(waits >= heard, frames, self.first + self.step * waits)
+        seen = torch.where(waits >= heard, frames, self.after(waits))
         return torch.arange(frames, device=tokens.device) < seen[..., None]
+
+    def after(self, waits: Any) -> Any:
+        """How many encoder frames were heard after so many wait tokens (a number or a tensor), if more speech comes."""
+        return self.first + self.step * waits
 
 
 def lagging_of(config: Mapping[str, Any]) -> Lagging | Chunked | None:

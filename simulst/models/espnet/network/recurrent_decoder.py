@@ -13,12 +13,15 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import Tensor
 
 from simulst.errors import SimulstError
+
+if TYPE_CHECKING:
+    from espnet2.asr.decoder.rnn_decoder import RNNDecoder
 
 SHARPNESS = 2.0  # of the softmax; ESPnet calls it scaling and never changes it
 
@@ -73,7 +76,7 @@ class RecurrentState:
 class RecurrentDecoder:
     """A decoder that reads one token at a time.
 
-    decoder: ESPnet's RNNDecoder with its weights, on its device. Its modules are used.
+    decoder: ESPnet's decoder with its weights, on its device. Its modules are used.
 
     Raises SimulstError: an option of ESPnet that is not implemented.
     """
@@ -81,7 +84,7 @@ class RecurrentDecoder:
     attentions = (1, 1)
     """How many layers have source attention, and how many heads each of them has."""
 
-    def __init__(self, decoder: Any) -> None:
+    def __init__(self, decoder: RNNDecoder) -> None:
         _check_supported(decoder)
         self._attention = decoder.att_list[0]
         self._embedding, self._layers, self._output = decoder.embed, decoder.decoder, decoder.output
