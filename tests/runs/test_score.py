@@ -32,6 +32,8 @@ def test_a_log_whose_end_is_missing(data: Path, caplog: pytest.LogCaptureFixture
     """A run's config.yaml says how many utterances there should be; beside another program's log there is none."""
     assert simulst(*command(data, "out"))[0] == 0
     log = data.parent / "out/instances.log"
+    caplog.clear()
+    assert len(read_run_log(log)) == COUNT and not caplog.records
     log.write_text("".join(log.read_text().splitlines(keepends=True)[:-1]))
     for place in (log, log.parent):
         caplog.clear()
