@@ -6,6 +6,8 @@ What a model and one utterance inside it have to do is in simulst/session.py.
 from __future__ import annotations
 
 import importlib
+import logging
+import platform
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,6 +18,8 @@ import numpy as np
 from simulst.errors import SimulstError
 from simulst.languages import code_of
 from simulst.session import Model
+
+logger = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
@@ -89,6 +93,25 @@ def depends_on_rows(precision: Any, device: Any) -> bool:
     precision: torch's type, or its name. device: torch's device, or its name.
     """
     return str(device) == "cpu" and str(precision).removeprefix("torch.") in ("bfloat16", "float16")
+
+
+def has_bfloat16() -> bool:
+    """Whether oneDNN can compute in bfloat16 on this processor, maybe in float32 with conversions."""
+    import torch
+
+    return torch.backends.mkldnn.is_available() and torch.ops.mkldnn._is_mkldnn_bf16_supported()
+
+
+def warn_if_slow(precision: Any, device: Any) -> None:
+    """Say that a precision gains nothing on this processor. See `depends_on_rows`."""
+    import torch
+
+    if not depends_on_rows(precision, device):
+        return
+    name = str(precision).removeprefix("torch.")
+    multiplies = platform.machine() not in ("x86_64", "AMD64") or torch.cpu._is_avx512_bf16_supported()
+    if name == "float16" or not (has_bfloat16() and multiplies):  # for float16 there is no fast way here
+        logger.warning("this processor has no arithmetic for %s, which is slower than float32; give that.", name)
 
 
 def check_device(device: str) -> None:

@@ -162,8 +162,19 @@ class DecoderStep(Batchable):
 
     @property
     def together(self) -> Hashable:
-        key = getattr(self.decoder, "together", None)
-        return None if key is None else key(self.tokens.shape[1], self.state, self.memory)
+        key, count = getattr(self.decoder, "together", None), len(self.tokens)
+        found = None if key is None else key(self.tokens.shape[1], self.state, self.memory)
+        if found is None or self._most_rows is None:
+            return found
+        return (found, count) if count <= self._most_rows else None
+
+    @property
+    def most(self) -> int | None:
+        return None if self._most_rows is None else max(1, self._most_rows // len(self.tokens))
+
+    @property
+    def _most_rows(self) -> int | None:
+        return getattr(self.decoder, "most_rows", None)
 
     @property
     def size(self) -> float:

@@ -6,7 +6,6 @@ import gc
 import math
 import weakref
 from collections.abc import Callable
-from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -21,7 +20,6 @@ from fake import Loudness
 
 from simulst.audio.units import SAMPLE_RATE
 from simulst.audio.vad import CHUNK
-from simulst.calls import Batchable
 from simulst.config import LIVE
 from simulst.errors import SimulstError
 from simulst.meter import Meter
@@ -32,6 +30,7 @@ from simulst.policy.late import Wait
 from simulst.policy.read import Chunk
 from simulst.policy.segment import Attention, Pause, Whole
 from simulst.search import BeamSearch, JointBeamSearch, SearchOptions
+from simulst.search.beam import DecoderStep
 from simulst.session import Model, Session
 from simulst.stream import Stream
 from simulst.streams import open_stream
@@ -137,18 +136,31 @@ CALLS = {
 }
 
 
-@pytest.mark.parametrize("dtype", ["float32", "bfloat16", "float16"])
-def test_half_precisions_share_no_batch(dtype: str, tmp_path: Path) -> None:
-    """On a processor, so that words don't depend on the streams beside; ESPnet's are tried in test_decoder.py."""
+@pytest.mark.parametrize("dtype", ["bfloat16", "float16"])
+def test_half_precisions_together(dtype: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """On a processor, scores have the same bits as alone; ESPnet's models are tried in test_decoder.py."""
     model = load_model(tiny_huggingface.write(tmp_path / "huggingface", "whisper"), threads=1, dtype=dtype)
     how = replace(HOW, search=FAMILIES["huggingface"][3], segment=Whole())
-    steps = open_stream(model, how, "es", "en").push_steps(talk()[0], True)
-    shared, call = set(), next(steps)
-    with suppress(StopIteration):
-        while True:
-            shared.add(isinstance(call, Batchable) and call.together is not None)
-            call = steps.send(call.answer())
-    assert (True in shared) == (dtype == "float32")
+    rows, answer = list[int](), DecoderStep.answer_together
+
+    def answered(calls: Any) -> Any:
+        rows.append(sum(len(call.tokens) for call in calls))
+        return answer(calls)
+
+    monkeypatch.setattr(DecoderStep, "answer_together", answered)
+    audios = [talk()[0][start : start + 24000] for start in range(0, 18000, 3000)]
+    streams: list[list[Any]] = [[open_stream(model, how, "es", "en") for _ in audios] for _ in range(2)]
+    driver = Driver(math.inf)
+    for alone, beside, audio in zip(*streams, audios, strict=True):
+        alone.push(audio, finished=True)
+        driver.push(beside, audio, True)
+    assert not rows
+    driver.finish()
+    for alone, beside in zip(*streams, strict=True):
+        assert beside._beams == alone._beams and alone._beams
+    assert 5 < max(rows) <= 16
+    encoding: Any = next(open_stream(model, how, "es", "en").push_steps(audios[0], True))
+    assert encoding.together is None, "windows are encoded one by one"
 
 
 @pytest.mark.parametrize("family", FAMILIES)

@@ -10,7 +10,6 @@ import torch
 from torch import Tensor
 
 from simulst.hypotheses import Tokens
-from simulst.models.base import depends_on_rows
 from simulst.models.huggingface.attention import STEPPED, Wanted, recorded
 from simulst.models.huggingface.decoder import (
     Memory,
@@ -78,9 +77,8 @@ class CausalDecoder(SteppedDecoder):
 
     def together(self, tokens: int, state: State, memory: Memory) -> Hashable:
         """One token of each hypothesis, if the model's type and options allow it."""
-        if depends_on_rows(self._model.dtype, self._model.device) or not _is_batched(self._model.get_decoder().config):
-            return None
-        return self._key if tokens == 1 and state.length else None
+        shares = tokens == 1 and state.length and _is_batched(self._model.get_decoder().config)
+        return self._key if shares else None
 
     @torch.inference_mode()
     def read_together(self, reads: Sequence[Read]) -> tuple[Tensor, list[State]]:

@@ -121,6 +121,7 @@ class SteppedDecoder:
     ) -> None:
         self._model, self._prompt, self._heard, self._project = model, prompt, heard, project
         self._key = model, never
+        self.most_rows = ROWS if depends_on_rows(model.dtype, model.device) else None  # see `fix_rows`
         self._never = torch.tensor(never, dtype=torch.int64, device=model.device)
         self._never_first = torch.tensor(never_first, dtype=torch.int64, device=model.device)
 
@@ -163,8 +164,6 @@ class SteppedDecoder:
 
     def together(self, tokens: int, state: State, memory: Memory) -> Hashable:
         """One token of each hypothesis, if the model's type allows it. Beginnings of several tokens are read alone."""
-        if depends_on_rows(self._model.dtype, self._model.device):
-            return None
         config = self._model.get_decoder().config
         if config.model_type not in BATCHED or config._attn_implementation != STEPPED:
             return None
@@ -253,6 +252,31 @@ def read_last(count: int) -> Iterator[None]:
         yield
     finally:
         _last.reset(token)
+
+
+ROWS = 16
+"""A processor's product of fewer rows is made of so many where precision is low: see `fix_rows`."""
+
+
+def fix_rows(model: Any) -> None:
+    """Have a decoder's products of few rows be made of `ROWS`, the others being zero.
+
+    In bfloat16 and float16, a processor's library adds in another order for another number of rows. With this, a row
+    has the same bits alone and beside up to 15 others. The time is that of a product of one row, which it spends on
+    reading the weights.
+    """
+    for part in {*model.get_decoder().modules(), model.get_output_embeddings()}:
+        if isinstance(part, torch.nn.Linear):
+            part.forward = functools.partial(_padded, part.forward)
+
+
+def _padded(product: Callable[[Tensor], Tensor], x: Tensor) -> Tensor:
+    count = x.shape[:-1].numel()
+    if count >= ROWS:
+        return product(x)
+    rows = x.new_zeros(ROWS, x.shape[-1])
+    rows[:count] = x.reshape(count, -1)
+    return product(rows)[:count].reshape(*x.shape[:-1], -1)
 
 
 def read_last_only(model: Any) -> None:

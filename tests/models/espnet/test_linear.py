@@ -5,8 +5,8 @@ import logging
 import pytest
 import torch
 
+from simulst.models import base
 from simulst.models.base import depends_on_rows
-from simulst.models.espnet.network import linear
 from simulst.models.espnet.network.linear import PRECISIONS, check_precision
 
 
@@ -19,8 +19,8 @@ def test_only_products_of_ours_share_batches_on_a_processor() -> None:
 def test_a_processor_without_bfloat16_is_told(
     fast: bool, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    monkeypatch.setattr(linear, "_has_bfloat16", lambda: True)
-    monkeypatch.setattr(linear.platform, "machine", lambda: "x86_64")
+    monkeypatch.setattr(base, "has_bfloat16", lambda: True)
+    monkeypatch.setattr(base.platform, "machine", lambda: "x86_64")
     monkeypatch.setattr(torch.cpu, "_is_avx512_bf16_supported", lambda: fast)
     with caplog.at_level(logging.WARNING):
         for precision in ("float32", "int8", "bfloat16"):

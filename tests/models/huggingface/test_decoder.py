@@ -16,7 +16,7 @@ from transformers.models.parakeet.modeling_parakeet import ParakeetEncoderModelO
 from simulst.hypotheses import Tokens
 from simulst.models.cascade.huggingface import HuggingFaceText
 from simulst.models.huggingface.architectures import Architecture
-from simulst.models.huggingface.decoder import Memory, State, SteppedDecoder
+from simulst.models.huggingface.decoder import ROWS, Memory, State, SteppedDecoder, fix_rows
 from simulst.models.huggingface.model import HuggingFace
 from simulst.opening import Opening
 from simulst.search.beam import Read
@@ -189,3 +189,20 @@ def test_several_searches_at_once(decoders: dict[str, Any], kind: str, searches:
             assert found.length == expected.length
             close(found.pairs, expected.pairs, atol=1e-4, rtol=1e-4)
             close(found.attention, expected.attention, atol=1e-4, rtol=1e-4)
+
+
+@pytest.mark.parametrize(("dtype", "sizes"), [(torch.bfloat16, (8960, 1536)), (torch.float16, (1536, 256))])
+def test_a_row_has_the_same_bits_alone_and_beside_others(dtype: torch.dtype, sizes: tuple[int, int]) -> None:
+    """On some processors, plain products of these sizes differ."""
+    with torch.random.fork_rng():
+        torch.manual_seed(0)
+        layer, x = torch.nn.Linear(*sizes, dtype=dtype), torch.randn(ROWS, sizes[0]).to(dtype)
+
+    class Model:
+        get_decoder = staticmethod(lambda: torch.nn.Sequential(layer))
+        get_output_embeddings = staticmethod(lambda: layer)
+
+    plain = layer(x)
+    fix_rows(Model)
+    for count in (1, 2, 3, 7, ROWS):
+        assert layer(x[:count]).equal(plain[:count]) and layer(x[None, -count:]).equal(plain[None, -count:])

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import logging
-import platform
 from typing import Any
 
 import numpy as np
@@ -13,8 +11,7 @@ from torch import Tensor
 
 from simulst.errors import SimulstError
 from simulst.kernels.products import Product, product
-
-logger = logging.getLogger(__name__)
+from simulst.models.base import has_bfloat16, warn_if_slow
 
 PRECISIONS = ("float32", "int8", "bfloat16", "float16")
 HALVES = {"bfloat16": torch.bfloat16, "float16": torch.float16}
@@ -41,7 +38,7 @@ class Linear:
         if self._dtype == torch.float32:
             self._product = product(self._weight.numpy(), self._bias.numpy(), precision == "int8")
             self._weight = self._weight[:0]
-        elif self._dtype == torch.bfloat16 and _has_bfloat16():
+        elif self._dtype == torch.bfloat16 and has_bfloat16():
             self._packed = True
             self._weight = torch.ops.mkldnn._reorder_linear_weight(self._weight, None)
 
@@ -81,18 +78,6 @@ def joined(precision: str, *layers: torch.nn.Linear) -> Linear:
     return Linear(torch.cat([layer.weight for layer in layers]), torch.cat([layer.bias for layer in layers]), precision)
 
 
-def _has_bfloat16() -> bool:
-    """Whether oneDNN can compute in bfloat16 on this processor, maybe in float32 with conversions."""
-    return torch.backends.mkldnn.is_available() and torch.ops.mkldnn._is_mkldnn_bf16_supported()
-
-
-def _is_fast(precision: str) -> bool:
-    """Whether the processor multiplies bfloat16 itself. For float16 there is no fast way here."""
-    if precision != "bfloat16" or not _has_bfloat16():
-        return False
-    return platform.machine() not in ("x86_64", "AMD64") or torch.cpu._is_avx512_bf16_supported()
-
-
 def dtype_of(precision: str) -> torch.dtype:
     """The torch type of everything but the weights of int8 layers."""
     return HALVES.get(precision, torch.float32)
@@ -104,8 +89,4 @@ def check_precision(precision: str, device: Any) -> None:
         raise SimulstError(f"precision: '{precision}' is not known; use {', '.join(PRECISIONS)}.")
     if precision == "int8" and torch.device(device).type != "cpu":
         raise SimulstError("precision: int8 runs on the CPU only; use bfloat16 or float16.")
-    if precision in HALVES and torch.device(device).type == "cpu" and not _is_fast(precision):
-        logger.warning(
-            "precision: this processor has no arithmetic for %s, which is slower than float32; give float32 or int8.",
-            precision,
-        )
+    warn_if_slow(precision, torch.device(device).type)
