@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from tqdm import tqdm
 
 from simulst.calls import run_alone, steps_of
 from simulst.errors import SimulstError
@@ -195,7 +196,7 @@ def ends_of(text: Callable[[Tokens], str], tokens: Tokens, whole: str, special: 
 
 def rank(shows: Shows, pairs: Sequence[Aligned], count: int) -> Ranking:
     """The best `count` heads. Raises SimulstError: nothing is aligned; there are fewer heads."""
-    looked = ((shows(pair.source, pair.target), pair) for pair in pairs)
+    looked = ((shows(pair.source, pair.target), pair) for pair in tqdm(pairs, desc="attention", unit="pair"))
     found = [_met(seen, pair) for seen, pair in looked if seen.tokens and seen.places]
     kept = [(weights, good) for weights, good in found if len(good)]
     if len(kept) < 2:
