@@ -2,6 +2,7 @@
 #   whisper          the model's folder
 #   pictured         pairs that get a curve and tests of findings, both of the first split
 #   title            begins the titles of the curves
+#   axis             a curve's lag, if it is not LAAL
 # and redefines what it does otherwise.
 option model text "" "another Whisper in CTranslate2 form: a folder, or a name on the Hugging Face hub"
 stage pretrain "the model, which comes trained"
@@ -20,6 +21,6 @@ title_of() { echo "$title, ${1/-/→}"; }
 say_more() {
     if [[ " $pictured " == *" $1 "* && $2 = "${tests%% *}" ]]; then
         test_findings "$(runs_of "$1" "$2")"
-        more+=(--curve "${tested[@]}")
+        more+=(--curve ${axis:+--x "$axis"} "${tested[@]}")
     fi
 }

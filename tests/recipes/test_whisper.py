@@ -191,19 +191,24 @@ def test_cascades(checkout: Path) -> None:
 
 
 def test_cascades_with_a_language_model(checkout: Path) -> None:
-    """It goes by its attention, over what Whisper hears and over the transcript at its times."""
+    """It goes by its attention, over what Whisper hears, and over the transcript of talks at its times."""
     chat = tiny_huggingface.write_language_model(checkout / "chat")
+    (checkout / "egs/iwslt").symlink_to(recipe.ROOT / "egs/iwslt")
+    texts = {language: ["One two three.", "Four five."] for language in ("en", "es")}
+    sounds.write_iwslt(checkout / "dev", {"talk": np.zeros(64000)}, [("talk", 0.5, 1.4), ("talk", 2, 1.4)], texts)
     stop = "stop: {type: align_att, words: 0, pairs: [[0, 0]]}"
     (checkout / "llm.yaml").write_text(SWEEP + OFFLINE.replace("offline}", f"chunk, ms: 500}}, {stop}"))
-    command = f"voices/llm --pairs en-es --llm {chat} --decodings {checkout}/llm.yaml --findings '' --stage decode"
-    for heard in ("", "-timed"):
-        run(checkout, f"{command} --timed" if heard else command)
-        found = runs(checkout / f"egs/voices/exp/llm-chat{heard}")
-        assert found == {f"decode/en-es/tst/{name}" for name in ("hold-1_500ms", "all_AlignAtt0w-P0.0_500ms")}
-        section = read_section(checkout / f"egs/voices/exp/results/llm-chat{heard}-en-es-tst.json")
-        assert len(section.runs) == 2
-    settings = read_settings(checkout / "egs/voices/exp/llm-chat-timed/en-es-tst.yaml")
-    assert settings.recogniser["transcript"].endswith("egs/voices/data/en-es/tst")
+    command = f"voices/llm --pairs en-es --llm {chat} --decodings {checkout}/llm.yaml --findings '' --dtype bfloat16"
+    place = checkout / "egs/voices"
+    for only, exp, split in (("--stage decode", "exp", "tst"), (f"--folder {checkout}/dev", "exp-talks", "dev")):
+        run(checkout, f"{command} {only} --exp {exp}")
+        found = runs(place / exp / "llm-chat")
+        assert found == {f"decode/en-es/{split}/{name}" for name in ("hold-1_500ms", "all_AlignAtt0w-P0.0_500ms")}
+        section = read_section(place / exp / f"results/llm-chat-en-es-{split}.json")
+        assert len(section.runs) == 2 and ("LongYAAL" in section.curve) == (split == "dev")
+    settings = read_settings(place / "exp-talks/llm-chat/en-es-dev.yaml")
+    assert settings.recogniser["transcript"] == str(place / "data/dev") and settings.translator["dtype"] == "bfloat16"
+    assert all("LongYAAL" in one.scores for one in section.runs)
 
 
 def test_talks(checkout: Path) -> None:
