@@ -102,15 +102,19 @@ def has_bfloat16() -> bool:
     return torch.backends.mkldnn.is_available() and torch.ops.mkldnn._is_mkldnn_bf16_supported()
 
 
-def warn_if_slow(precision: Any, device: Any) -> None:
-    """Say that a precision gains nothing on this processor. See `depends_on_rows`."""
+def is_fast(precision: Any) -> bool:
+    """Whether this processor multiplies bfloat16 or float16 itself. precision: as in `depends_on_rows`."""
     import torch
 
-    if not depends_on_rows(precision, device):
-        return
-    name = str(precision).removeprefix("torch.")
-    multiplies = platform.machine() not in ("x86_64", "AMD64") or torch.cpu._is_avx512_bf16_supported()
-    if name == "float16" or not (has_bfloat16() and multiplies):  # for float16 there is no fast way here
+    if str(precision).removeprefix("torch.") == "float16":
+        return torch.backends.mkldnn.is_available() and torch.ops.mkldnn._is_mkldnn_fp16_supported()
+    return has_bfloat16() and (platform.machine() not in ("x86_64", "AMD64") or torch.cpu._is_avx512_bf16_supported())
+
+
+def warn_if_slow(precision: Any, device: Any) -> None:
+    """Say that a precision gains nothing on this processor. See `depends_on_rows`."""
+    if depends_on_rows(precision, device) and not is_fast(precision):
+        name = str(precision).removeprefix("torch.")
         logger.warning("this processor has no arithmetic for %s, which is slower than float32; give that.", name)
 
 

@@ -166,7 +166,8 @@ class DecoderStep(Batchable):
         found = None if key is None else key(self.tokens.shape[1], self.state, self.memory)
         if found is None or self._most_rows is None:
             return found
-        return (found, count) if count <= self._most_rows else None
+        # Where two tokens are equal, which is common in low precision, the choice depends on how many are wanted.
+        return (found, count, self.count) if count <= self._most_rows else None
 
     @property
     def most(self) -> int | None:

@@ -20,6 +20,7 @@ from transformers import PrinterCallback, Seq2SeqTrainer, Seq2SeqTrainingArgumen
 
 from simulst.errors import SimulstError, first_line
 from simulst.files.folder import save_atomically, write_atomically
+from simulst.models.base import warn_if_slow
 from simulst.training.configuration import FineTuning
 from simulst.training.speech_text import IGNORED
 
@@ -49,6 +50,7 @@ def train_epochs(model: Any, train: DataLoader, dev: DataLoader, options: FineTu
 
 
 def _arguments(options: FineTuning, out: Path, total: int) -> Seq2SeqTrainingArguments:
+    warn_if_slow(options.dtype, "cuda" if torch.cuda.is_available() else "cpu")
     try:
         arguments = Seq2SeqTrainingArguments(
             output_dir=str(out),

@@ -16,6 +16,7 @@ import pytest
 import speaker
 import tiny_huggingface
 import tiny_whisper
+import torch
 from fake import Loudness
 
 from simulst.audio.units import SAMPLE_RATE
@@ -24,6 +25,7 @@ from simulst.config import LIVE
 from simulst.errors import SimulstError
 from simulst.meter import Meter
 from simulst.models import load_model
+from simulst.models.huggingface.decoder import most_rows
 from simulst.opening import Opening
 from simulst.policy.commit import Hold
 from simulst.policy.late import Wait
@@ -139,6 +141,7 @@ CALLS = {
 @pytest.mark.parametrize("dtype", ["bfloat16", "float16"])
 def test_half_precisions_together(dtype: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """On a processor, scores have the same bits as alone; ESPnet's models are tried in test_decoder.py."""
+    monkeypatch.setattr("simulst.models.huggingface.decoder.is_fast", lambda precision: True)
     model = load_model(tiny_huggingface.write(tmp_path / "huggingface", "whisper"), threads=1, dtype=dtype)
     how = replace(HOW, search=FAMILIES["huggingface"][3], segment=Whole())
     rows, answer = list[int](), DecoderStep.answer_together
@@ -161,6 +164,8 @@ def test_half_precisions_together(dtype: str, tmp_path: Path, monkeypatch: pytes
     assert 5 < max(rows) <= 16
     encoding: Any = next(open_stream(model, how, "es", "en").push_steps(audios[0], True))
     assert encoding.together is None, "windows are encoded one by one"
+    monkeypatch.setattr("simulst.models.huggingface.decoder.is_fast", lambda precision: False)
+    assert most_rows(getattr(torch, dtype), torch.device("cpu")) == 0, "16 rows would take longer than one"
 
 
 @pytest.mark.parametrize("family", FAMILIES)

@@ -16,7 +16,7 @@ from simulst.models.espnet.network.decoder import CachedDecoder
 from simulst.policy.context import WaitToken
 from simulst.policy.stop import EndOfSentence, MaxTokens, Token
 from simulst.search import JointBeamSearch
-from simulst.search.beam import JointSearch, Running, joint_beam_search, ranked, texts
+from simulst.search.beam import DecoderStep, JointSearch, Running, joint_beam_search, ranked, texts
 from simulst.search.ctc import CTCPrefixScorer
 
 torch.set_num_threads(1)  # on so little, threads only wait for each other
@@ -240,3 +240,19 @@ def test_hypotheses_that_never_end_are_cut_and_told(caplog: pytest.LogCaptureFix
     warn_once.cache_clear()
     assert length(50.0) == 0
     assert len(told()) == 1
+
+
+def test_steps_that_share_a_batch_in_low_precision() -> None:
+    """As many rows and as many next tokens: which of equal ones are chosen depends on how many are wanted."""
+
+    class Half:
+        most_rows = 16
+        together = staticmethod(lambda *_: ())
+
+    def step(rows: int, count: int) -> DecoderStep:
+        decoder: Any = Half()
+        return DecoderStep(decoder, np.zeros((rows, 1), np.int64), None, None, count, EOS, torch.device("cpu"))
+
+    keys = [step(rows, count).together for rows, count in ((3, 4), (3, 4), (3, 5), (2, 4), (16, 4), (17, 4))]
+    assert keys[0] == keys[1] and len(set(keys)) == len(keys) - 1 and keys[-1] is None
+    assert [step(rows, 4).most for rows in (1, 3, 16, 17)] == [16, 5, 1, 1]

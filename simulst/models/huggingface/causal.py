@@ -83,12 +83,14 @@ class CausalDecoder(SteppedDecoder):
     @torch.inference_mode()
     def read_together(self, reads: Sequence[Read]) -> tuple[Tensor, list[State]]:
         """See `simulst.search.beam.Decoder`. Only attention is computed for each search by itself."""
-        cache = cache_of_several([read.state.pairs for read in reads], tuple(len(read.tokens) for read in reads))
-        positions = torch.cat([torch.full_like(read.tokens, read.state.length) for read in reads])
-        tokens = torch.cat([read.tokens for read in reads])
-        with recorded(*(read.memory.wanted if read.attention else None for read in reads)) as found:
-            log_p = self._next({"input_ids": tokens[:, None]}, cache, position_ids=positions[:, None])
-        return log_p, [
+        all_reads = self._filled(reads)
+        sizes = tuple(len(read.tokens) for read in all_reads)
+        cache = cache_of_several([read.state.pairs for read in all_reads], sizes)
+        positions = torch.cat([torch.full_like(read.tokens, read.state.length) for read in all_reads])
+        tokens = torch.cat([read.tokens for read in all_reads])
+        with recorded(*(read.memory.wanted if read.attention else None for read in all_reads)) as found:
+            logits = self._logits({"input_ids": tokens[:, None]}, cache, position_ids=positions[:, None])
+        return self._log_p(logits[: sum(sizes[: len(reads)])]), [
             State(pairs_of_one(cache, number), _longer(read.state.attention, found.rows(number)))
             for number, read in enumerate(reads)
         ]
@@ -96,7 +98,7 @@ class CausalDecoder(SteppedDecoder):
     def _read(self, tokens: Tensor, state: State, memory: Memory, attention: bool) -> tuple[Tensor, State]:
         cache = cache_of(state.pairs)
         with recorded(self._wanted if attention else None) as found:
-            log_p = self._next(self._inputs(tokens, state.length, memory), cache)
+            log_p = self._log_p(self._logits(self._inputs(tokens, state.length, memory), cache))
         return log_p, State(pairs_of(cache), _longer(state.attention, found.rows(0)))
 
     def _inputs(self, tokens: Tensor, before: int, memory: Memory) -> dict[str, Tensor]:
@@ -111,10 +113,13 @@ class CausalDecoder(SteppedDecoder):
             rows[:, audio] = memory.frames[0, here[audio]].to(rows.dtype)
         return {"inputs_embeds": rows}
 
-    def _next(self, inputs: dict[str, Tensor], cache: Any, **options: Any) -> Tensor:
-        """log p of what follows the tokens (n, m) → (n, V) float32. The cache gets their keys and values."""
-        output = self._model(**inputs, past_key_values=cache, use_cache=True, return_dict=True, **options)
-        log_p = torch.log_softmax(last_logits(output), -1, dtype=torch.float32)
+    def _logits(self, inputs: dict[str, Tensor], cache: Any, **options: Any) -> Tensor:
+        """Of what follows the tokens (n, m), (n, V). The cache gets the tokens' keys and values."""
+        return last_logits(self._model(**inputs, past_key_values=cache, use_cache=True, return_dict=True, **options))
+
+    def _log_p(self, logits: Tensor, first: bool = False) -> Tensor:
+        """log p of the next tokens, (n, V) float32. All ends are one. first: makes no difference here."""
+        log_p = torch.log_softmax(logits, -1, dtype=torch.float32)
         log_p[:, self.eos] = log_p[:, self._ends].logsumexp(-1)
         log_p[:, self._never] = -torch.inf
         return log_p

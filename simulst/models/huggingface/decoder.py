@@ -21,13 +21,18 @@ from transformers.cache_utils import DynamicLayer
 from transformers.modeling_outputs import BaseModelOutput
 
 from simulst.hypotheses import Tokens
-from simulst.models.base import depends_on_rows
+from simulst.models.base import depends_on_rows, is_fast
 from simulst.models.huggingface.attention import STEPPED, Several, Wanted
 from simulst.policy.commit import common_prefix
 from simulst.search.beam import Read
 
 BATCHED = frozenset({"whisper", "canary_decoder", "mbart", "m2m_100", "marian", "seamless_m4t", "seamless_m4t_v2"})
 """Types of decoders that hand keys and values on to the attention as they are, so that these may be `Several`."""
+
+ROWS = 16
+"""Where a processor computes in bfloat16 or float16, each batch has so many rows, some of them nobody's: in a product
+of another number of rows, its library adds in another order. So a row has the same bits alone and beside 15 others. In
+bfloat16 it takes the time of a single row, which goes into reading the weights."""
 
 Pairs = tuple[tuple[Tensor, Tensor], ...]
 """Keys and values of each layer, (n, heads, length, d_k) both."""
@@ -101,6 +106,13 @@ class Frames(BaseModelOutput):
     attention_mask: Tensor | None = None
 
 
+def most_rows(precision: torch.dtype, device: torch.device) -> int | None:
+    """The rows of each batch, see `ROWS`; 0: each search is read by itself; None: a batch has any number."""
+    if not depends_on_rows(precision, device):
+        return None
+    return ROWS if is_fast(precision) else 0  # else, 16 rows may take twelve times as long as one
+
+
 class SteppedDecoder:
     """A decoder for one search: see `simulst.search.beam.Decoder`.
 
@@ -121,7 +133,7 @@ class SteppedDecoder:
     ) -> None:
         self._model, self._prompt, self._heard, self._project = model, prompt, heard, project
         self._key = model, never
-        self.most_rows = ROWS if depends_on_rows(model.dtype, model.device) else None  # see `fix_rows`
+        self.most_rows = most_rows(model.dtype, model.device)
         self._never = torch.tensor(never, dtype=torch.int64, device=model.device)
         self._never_first = torch.tensor(never_first, dtype=torch.int64, device=model.device)
 
@@ -138,6 +150,9 @@ class SteppedDecoder:
         """Read one token of each hypothesis, (n,) → log p of the next (n, V) float32, new state; the old one stays."""
         if not state.length:
             return self.prefill(tokens, memory, attention=attention)
+        if len(tokens) <= (self.most_rows or 0) and self.together(1, state, memory) is not None:
+            log_p, [after] = self.read_together([Read(tokens, state, memory, attention)])
+            return log_p, after
         return self._read(tokens[:, None], state, memory, attention)
 
     @torch.inference_mode()
@@ -174,12 +189,13 @@ class SteppedDecoder:
     @torch.inference_mode()
     def read_together(self, reads: Sequence[Read]) -> tuple[Tensor, list[State]]:
         """See `simulst.search.beam.Decoder`. Only attention is computed for each search by itself."""
-        sizes = tuple(len(read.tokens) for read in reads)
-        tokens = torch.cat([read.tokens for read in reads])[:, None]
-        own = cache_of_several([read.state.pairs for read in reads], sizes)
-        source = cache_of_several([read.memory.pairs for read in reads], sizes)
+        all_reads = self._filled(reads)
+        sizes = tuple(len(read.tokens) for read in all_reads)
+        tokens = torch.cat([read.tokens for read in all_reads])[:, None]
+        own = cache_of_several([read.state.pairs for read in all_reads], sizes)
+        source = cache_of_several([read.memory.pairs for read in all_reads], sizes)
         attention = any(read.attention for read in reads)
-        with _at_positions(self._model, tokens.split(sizes), [read.state.length for read in reads]) as positions:
+        with _at_positions(self._model, tokens.split(sizes), [read.state.length for read in all_reads]) as positions:
             output = self._forward(
                 tokens, reads[0].memory.frames, own, source, output_attentions=attention, **positions
             )
@@ -190,7 +206,18 @@ class SteppedDecoder:
                 weights = [layer[number][..., -1, : len(read.memory)] for layer in output.cross_attentions]
                 seen = torch.stack(weights)
             states.append(State(pairs_of_one(own, number), seen))
-        return self._log_p(output, first=False), states
+        return self._log_p(last_logits(output)[: sum(sizes[: len(reads)])], first=False), states
+
+    def _filled(self, reads: Sequence[Read]) -> Sequence[Read]:
+        """With a search that nobody asked for, which fills a batch up to `most_rows`; see `ROWS`."""
+        rows = (self.most_rows or 0) - sum(len(read.tokens) for read in reads)
+        if rows <= 0:
+            return reads
+        tokens, state, known, *_ = reads[0]
+        memory = Memory()
+        memory.pairs = State(known.pairs).cut(1).pairs
+        none = tokens.new_zeros(rows)
+        return [*reads, Read(none, state.cut(0)[none], memory, False)]
 
     def spoken(self, tokens: Tokens, memory: Memory) -> Tensor:
         """Source attention at each token, when it is written: (layers, heads, tokens, T) float32."""
@@ -203,13 +230,14 @@ class SteppedDecoder:
     def _read(self, tokens: Tensor, state: State, memory: Memory, attention: bool) -> tuple[Tensor, State]:
         """Read tokens (n, m) after a state of n hypotheses."""
         output = self._called(tokens, state, memory, attention)
-        log_p = self._log_p(output, first=state.length + tokens.shape[1] - (_last.get() - 1) == len(self._prompt))
+        first = state.length + tokens.shape[1] - (_last.get() - 1) == len(self._prompt)
+        log_p = self._log_p(last_logits(output), first)
         seen = _stacked(output, len(memory))[..., -1, :] if attention else None
         return log_p, State(pairs_of(output.past_key_values.self_attention_cache), seen)
 
-    def _log_p(self, output: Any, first: bool) -> Tensor:
+    def _log_p(self, logits: Tensor, first: bool) -> Tensor:
         """log p of the next tokens, (n, V) float32. first: whether they, or the first of a draft, follow the prompt."""
-        logits = last_logits(output).float()
+        logits = logits.float()
         logits[:, self._never] = -torch.inf
         if first:
             logits[: 1 if _last.get() > 1 else None, self._never_first] = -torch.inf
@@ -252,31 +280,6 @@ def read_last(count: int) -> Iterator[None]:
         yield
     finally:
         _last.reset(token)
-
-
-ROWS = 16
-"""A processor's product of fewer rows is made of so many where precision is low: see `fix_rows`."""
-
-
-def fix_rows(model: Any) -> None:
-    """Have a decoder's products of few rows be made of `ROWS`, the others being zero.
-
-    In bfloat16 and float16, a processor's library adds in another order for another number of rows. With this, a row
-    has the same bits alone and beside up to 15 others. The time is that of a product of one row, which it spends on
-    reading the weights.
-    """
-    for part in {*model.get_decoder().modules(), model.get_output_embeddings()}:
-        if isinstance(part, torch.nn.Linear):
-            part.forward = functools.partial(_padded, part.forward)
-
-
-def _padded(product: Callable[[Tensor], Tensor], x: Tensor) -> Tensor:
-    count = x.shape[:-1].numel()
-    if count >= ROWS:
-        return product(x)
-    rows = x.new_zeros(ROWS, x.shape[-1])
-    rows[:count] = x.reshape(count, -1)
-    return product(rows)[:count].reshape(*x.shape[:-1], -1)
 
 
 def read_last_only(model: Any) -> None:

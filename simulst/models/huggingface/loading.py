@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from simulst.errors import SimulstError, first_line
-from simulst.models.base import check_device, depends_on_rows, warn_if_slow
+from simulst.models.base import check_device, warn_if_slow
 from simulst.models.heads import heads_beside
 from simulst.models.huggingface.folder import find_folder, model_type, weight_files
 from simulst.models.huggingface.options import HuggingFaceOptions
@@ -32,15 +32,13 @@ def make_ready(model: Any, device: str, threads: int) -> None:
     import torch
 
     from simulst.models.huggingface.attention import attend_by_steps
-    from simulst.models.huggingface.decoder import fix_rows, read_last_only
+    from simulst.models.huggingface.decoder import read_last_only
 
     warn_if_slow(model.dtype, device)
     model.to(device).eval()
     attend_by_steps(model)
     if threads:
         read_last_only(model)
-        if depends_on_rows(model.dtype, device):
-            fix_rows(model)
         torch.set_num_threads(threads)
 
 

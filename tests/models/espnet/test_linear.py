@@ -16,13 +16,15 @@ def test_only_products_of_ours_share_batches_on_a_processor() -> None:
 
 
 @pytest.mark.parametrize("fast", [True, False])
-def test_a_processor_without_bfloat16_is_told(
+def test_a_processor_without_a_precision_is_told(
     fast: bool, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     monkeypatch.setattr(base, "has_bfloat16", lambda: True)
     monkeypatch.setattr(base.platform, "machine", lambda: "x86_64")
     monkeypatch.setattr(torch.cpu, "_is_avx512_bf16_supported", lambda: fast)
+    monkeypatch.setattr(torch.ops.mkldnn, "_is_mkldnn_fp16_supported", lambda: fast, raising=False)
     with caplog.at_level(logging.WARNING):
-        for precision in ("float32", "int8", "bfloat16"):
+        for precision in PRECISIONS:
             check_precision(precision, "cpu")
-    assert [("bfloat16" in record.getMessage()) for record in caplog.records] == [True] * (not fast)
+    told = [name for record in caplog.records for name in ("bfloat16", " float16") if name in record.getMessage()]
+    assert told == ([] if fast else ["bfloat16", " float16"])

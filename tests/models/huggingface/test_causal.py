@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from simulst.models.huggingface.attention import Wanted, attend_by_steps
 from simulst.models.huggingface.causal import CausalDecoder
-from simulst.models.huggingface.decoder import Memory
+from simulst.models.huggingface.decoder import ROWS, Memory
 from simulst.search.beam import Read
 
 KINDS = ("llama", "qwen3")
@@ -84,3 +84,29 @@ def test_scores_and_rows_are_those_of_a_full_pass(
         for one, (_, alone) in zip(states, expected, strict=False):
             close(one.pairs, alone.pairs, atol=1e-4, rtol=1e-4)
             close(one.attention, alone.attention, atol=1e-5, rtol=1e-4)
+
+
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
+def test_half_precisions_have_the_bits_of_a_search_alone(dtype: torch.dtype, monkeypatch: pytest.MonkeyPatch) -> None:
+    """On some processors, products of this width differ by the number of their rows."""
+    monkeypatch.setattr("simulst.models.huggingface.decoder.is_fast", lambda precision: True)
+    with torch.random.fork_rng():
+        torch.manual_seed(0)
+        sizes = {"hidden_size": 256, "intermediate_size": 4861, "num_attention_heads": 4, "num_key_value_heads": 2}
+        config = transformers.LlamaConfig(**sizes, vocab_size=97, num_hidden_layers=1, initializer_range=0.1)
+        model = transformers.LlamaForCausalLM(config).to(dtype).eval()
+    attend_by_steps(model)
+    reads, alone = [], []
+    for number in range(ROWS):
+        prompt = tuple(range(10, 14 + number))
+        wanted = Wanted(((0, 1), (0, 3)), 1, 3, len(prompt) - 1)
+        decoder = CausalDecoder(model, prompt, (2, 3, 5), (4,), None, wanted)
+        memory, asked = decoder.memory(), number % 2 == 0
+        _, state = decoder.prefill(torch.tensor([0, 20]), memory, attention=asked)
+        reads.append(Read(torch.tensor([21 + number]), state, memory, asked))
+        alone.append(decoder.step(reads[-1].tokens, state, memory, attention=asked))
+    for part in (slice(2), slice(3, 10), slice(ROWS)):
+        log_p, states = decoder.read_together(reads[part])
+        close(log_p, torch.cat([one for one, _ in alone[part]]), atol=0, rtol=0)
+        for found, (_, expected) in zip(states, alone[part], strict=True):
+            close((found.pairs, found.attention), (expected.pairs, expected.attention), atol=0, rtol=0)

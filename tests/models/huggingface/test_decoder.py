@@ -1,5 +1,6 @@
 """The stepped decoder gives what the library's own forward pass gives, however it gets there."""
 
+import copy
 from collections.abc import Hashable
 from typing import Any
 
@@ -16,7 +17,7 @@ from transformers.models.parakeet.modeling_parakeet import ParakeetEncoderModelO
 from simulst.hypotheses import Tokens
 from simulst.models.cascade.huggingface import HuggingFaceText
 from simulst.models.huggingface.architectures import Architecture
-from simulst.models.huggingface.decoder import ROWS, Memory, State, SteppedDecoder, fix_rows
+from simulst.models.huggingface.decoder import ROWS, Memory, State, SteppedDecoder
 from simulst.models.huggingface.model import HuggingFace
 from simulst.opening import Opening
 from simulst.search.beam import Read
@@ -191,18 +192,28 @@ def test_several_searches_at_once(decoders: dict[str, Any], kind: str, searches:
             close(found.attention, expected.attention, atol=1e-4, rtol=1e-4)
 
 
-@pytest.mark.parametrize(("dtype", "sizes"), [(torch.bfloat16, (8960, 1536)), (torch.float16, (1536, 256))])
-def test_a_row_has_the_same_bits_alone_and_beside_others(dtype: torch.dtype, sizes: tuple[int, int]) -> None:
-    """On some processors, plain products of these sizes differ."""
-    with torch.random.fork_rng():
-        torch.manual_seed(0)
-        layer, x = torch.nn.Linear(*sizes, dtype=dtype), torch.randn(ROWS, sizes[0]).to(dtype)
-
-    class Model:
-        get_decoder = staticmethod(lambda: torch.nn.Sequential(layer))
-        get_output_embeddings = staticmethod(lambda: layer)
-
-    plain = layer(x)
-    fix_rows(Model)
-    for count in (1, 2, 3, 7, ROWS):
-        assert layer(x[:count]).equal(plain[:count]) and layer(x[None, -count:]).equal(plain[None, -count:])
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
+@pytest.mark.parametrize("asks", [(False,) * 4, (True, False, True, False)])
+def test_half_precisions_have_the_bits_of_a_search_alone(
+    decoders: dict[str, Any], dtype: torch.dtype, asks: tuple[bool, ...], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """asks: of four searches, which ask for attention."""
+    monkeypatch.setattr("simulst.models.huggingface.decoder.is_fast", lambda precision: True)
+    for kind in decoders.keys() - ALONE:
+        model, reads, alone, keys = copy.deepcopy(decoders[kind]).to(dtype), [], [], set[Hashable]()
+        for seed, asked in enumerate(asks):
+            decoder = SteppedDecoder(model, PROMPT, never=(5, 6))
+            memory = decoder.memory()
+            memory.append(torch.randn(3 + 7 * seed, 16, generator=torch.Generator().manual_seed(seed)).to(dtype))
+            before = read(decoder, tuple(range(10, 10 + seed)), memory)[1]
+            state = decoder.step(torch.arange(8, 11), before[torch.zeros(3, dtype=torch.int64)], memory)[1]
+            reads.append(Read(torch.arange(20, 23), state, memory, asked))
+            alone.append(decoder.step(reads[-1].tokens, state, memory, attention=asked))
+            keys.add(decoder.together(1, state, memory))
+            wide = state[torch.arange(ROWS + 1) % 3]
+            assert len(decoder.step(torch.arange(20, 21 + ROWS), wide, memory)[0]) == ROWS + 1
+        log_p, states = decoder.read_together(reads)
+        assert len(keys) == 1 and None not in keys
+        close(log_p, torch.cat([one for one, _ in alone]), atol=0, rtol=0)
+        for found, (_, expected) in zip(states, alone, strict=True):
+            close((found.pairs, found.attention), (expected.pairs, expected.attention), atol=0, rtol=0)
