@@ -64,7 +64,7 @@ def main(
     prefixes = same = pairs = 0
     are_beaten = beam_search._are_beaten
     for shard in tqdm(shards_of(some), unit="shard"):
-        audio = [load_audio(u.wav, u.start, u.end) for u in shard.utterances]
+        audio = [load_audio(u.wav, u.start, u.end) for u in shard]
         frames = [one.size // FRAME for one in audio]
 
         def one_by_one(row: int, end: int, forced: Tokens, audio: list = audio, frames: list = frames) -> Tokens:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import functools
 import json
+import math
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
@@ -33,14 +34,6 @@ from simulst.search import Beam, JointBeamSearch
 
 RECORD, SHARDS = "extraction.json", "shards"
 SHARD_SECONDS, SHARD_UTTERANCES = 200.0, 32  # most that is translated together: bounds memory, but fills batches
-
-
-@dataclass(frozen=True)
-class Shard:
-    """Utterances that are aligned together, of about the same length."""
-
-    number: int
-    utterances: list[Utterance]
 
 
 @dataclass(frozen=True)
@@ -96,32 +89,30 @@ def _extract(
 ) -> Counter[str]:
     """Extract the shards that are missing in `out`, and write prefixes.jsonl."""
     shards = shards_of(utterances)
-    lacking = [shard for shard in shards if not _file(out, shard.number).is_file()]
+    jobs = [
+        (number, [replace(utterance, wav=utterance.wav.resolve()) for utterance in shard])
+        for number, shard in enumerate(shards)
+        if not _file(out, number).is_file()
+    ]
     failures = []
-    total = sum(len(shard.utterances) for shard in shards)
-    done = total - sum(len(shard.utterances) for shard in lacking)
+    done = len(utterances) - sum(len(shard) for _, shard in jobs)
     with (
-        tqdm(total=total, initial=done, unit="utt", desc="prefix pairs") as progress,
-        mapper(cluster if lacking else HERE) as run_all,
+        tqdm(total=len(utterances), initial=done, unit="utt", desc="prefix pairs") as progress,
+        mapper(cluster if jobs else HERE) as run_all,
     ):
         work = functools.partial(_work, task.portable(), cluster.jobs if cluster.is_here else None, options)
-        jobs = []
-        for number, shard in enumerate(lacking):
-            whole = [replace(utterance, wav=utterance.wav.resolve()) for utterance in shard.utterances]
-            jobs.append((number, replace(shard, utterances=whole)))
-        for index, result in run_all(work, jobs):
-            shard = lacking[index]
+        for number, result in run_all(work, jobs):
             if isinstance(result, str):
-                failures.append(f"shard {shard.number} (from {shard.utterances[0].name}): {result}")
+                failures.append(f"shard {number} (from {shards[number][0].name}): {result}")
             else:
-                write_atomically(_file(out, shard.number), "".join(line + "\n" for line in result))
-            progress.update(len(shard.utterances))
+                write_atomically(_file(out, number), "".join(line + "\n" for line in result))
+            progress.update(len(shards[number]))
     if failures:
         raise SimulstError(
             f"{len(failures)} of {len(shards)} shards failed, the others are in {out / SHARDS}; "
             f"fix them and run again. First: {failures[0]}"
         )
-    found = [line for shard in shards for line in read_prefixes(_file(out, shard.number))]
+    found = [line for number in range(len(shards)) for line in read_prefixes(_file(out, number))]
     order = {utterance.name: place for place, utterance in enumerate(utterances)}
     found.sort(key=lambda line: order[line["utterance"]])
     if not any(one["offline"] for one in found):
@@ -132,26 +123,28 @@ def _extract(
     return count(found)
 
 
-def shards_of(utterances: Sequence[Utterance]) -> list[Shard]:
-    shards: list[Shard] = []
-    held: list[Utterance] = []
-    length = 0.0
+def shards_of(utterances: Sequence[Utterance]) -> list[list[Utterance]]:
+    """Utterances that are aligned together, of about the same length."""
+    shards: list[list[Utterance]] = []
+    length = math.inf
     for utterance in sorted(utterances, key=lambda u: (u.seconds, u.name)):
-        if held and (length + utterance.seconds > SHARD_SECONDS or len(held) == SHARD_UTTERANCES):
-            shards.append(Shard(len(shards), held))
-            held, length = [], 0.0
-        held.append(utterance)
+        if length + utterance.seconds > SHARD_SECONDS or len(shards[-1]) == SHARD_UTTERANCES:
+            shards.append([])
+            length = 0.0
+        shards[-1].append(utterance)
         length += utterance.seconds
-    return [*shards, Shard(len(shards), held)] if held else shards
+    return shards
 
 
 def _file(out: Path, number: int) -> Path:
     return out / SHARDS / f"{number:05}.jsonl"
 
 
-def _work(task: Task, jobs: int | None, options: Options, job: tuple[int, Shard]) -> tuple[int, list[str] | str]:
+def _work(
+    task: Task, jobs: int | None, options: Options, job: tuple[int, list[Utterance]]
+) -> tuple[int, list[str] | str]:
     """Align one shard, in any process. Returns its number, and lines of prefixes.jsonl or a sentence with the error."""
-    index, shard = job
+    number, shard = job
     try:
         model = model_of(task, jobs)
         if not isinstance(model, ESPnet) or not isinstance(model.decoder, CachedDecoder):
@@ -162,17 +155,17 @@ def _work(task: Task, jobs: int | None, options: Options, job: tuple[int, Shard]
         if model.decoder.lagging:
             raise SimulstError(f"{task.model}: was trained for wait-k; extract prefix pairs with an offline model.")
         model.session(Opening(task.source_language, task.target_language))  # raises what is wrong with the languages
-        audio = [load_audio(u.wav, u.start, u.end) for u in shard.utterances]
+        audio = [load_audio(u.wav, u.start, u.end) for u in shard]
         search = JointBeamSearch(options.beam, ctc_weight=0.0, max_length_ratio=model.search.max_length_ratio)
         translator = Translator(model, task.target_language, audio, options.tau, search, options.open_end)
         unit = unit_of(task.target_language)
         found = align(translator, translator.frames, options.tau, model.text, options.open_end, unit)
     except SimulstError as error:
-        return index, str(error)
+        return number, str(error)
     lines = []
-    for utterance, alignment in zip(shard.utterances, found, strict=True):
+    for utterance, alignment in zip(shard, found, strict=True):
         pairs = [{"frames": pair.frames, "text": model.text(pair.tokens).strip()} for pair in alignment.pairs]
         line = {"utterance": utterance.name, "tau": options.tau, "frames": alignment.frames}
         line |= {"offline": model.text(alignment.whole).strip(), "pairs": pairs}
         lines.append(json.dumps(line, ensure_ascii=False))
-    return index, lines
+    return number, lines
