@@ -328,6 +328,9 @@ def test_a_connection_that_dies(chromium: Any, tmp_path: Path, monkeypatch: pyte
             before = page.locator("#behind").inner_text()
             expect(page.locator("#behind")).not_to_have_text(before)  # measures do not stand still
             monkeypatch.setattr(client, "ALIVE", 1e9)
+            heard = page.evaluate("context.currentTime")
+            while page.evaluate("context.currentTime") < heard + 1:  # seconds of sound, to which nobody answers
+                pass
             while "The server has not answered for 1" not in page.locator("#status").inner_text():
                 page.clock.run_for(1000)  # what was on its way may still come
             with page.expect_websocket():
