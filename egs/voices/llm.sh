@@ -27,6 +27,10 @@ dependent_defaults() {
     full_name=
 }
 
+check_options() {
+    [ -z "$folder" ] || [ -z "$model" ] || fail "--model $model: with --folder no Whisper is used; leave one of the two out"
+}
+
 stage_data() {
     if [ -z "$folder" ]; then
         make_corpus "$data"
@@ -65,8 +69,9 @@ stage_pretrain() {
 
 write_cascade() { # for the pair $1 and the split $2, as the file $3
     if $rehearsing; then return; fi
-    local place=$llm policy="{read: {type: chunk, ms: 500}, commit: {type: local_agreement, n: 2, whole_words: true}}"
+    local draft=true place=$llm policy="{read: {type: chunk, ms: 500}, commit: {type: local_agreement, n: 2, whole_words: true}}"
     if [[ $llm = 0.5B || $llm = 1.5B ]]; then place=$models/qwen-$llm; fi
+    if [ -n "$folder" ]; then draft=false; fi # each step of a transcript brings new words, so no draft would be used again
     mkdir -p "$decoded"
     cat > "$3" << END
 recogniser: $(if [ -n "$folder" ]; then
@@ -78,7 +83,7 @@ translator:
   type: llm
   model: $(realpath "$place")
   dtype: $dtype
-  draft: $([ -z "$folder" ] && echo true || echo false) # each step of a transcript brings new words
+  draft: $draft
   examples: [{source: "Good morning, where are you going?", target: "${example[${1#*-}]}"}]
 unstable: true
 END

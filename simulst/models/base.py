@@ -112,10 +112,10 @@ def is_fast(precision: Any) -> bool:
 
 
 def warn_if_slow(precision: Any, device: Any) -> None:
-    """Say that a precision gains nothing on this processor. See `depends_on_rows`."""
+    """Warn if the processor does not compute in this precision itself. See `depends_on_rows` for the arguments."""
     if depends_on_rows(precision, device) and not is_fast(precision):
         name = str(precision).removeprefix("torch.")
-        logger.warning("this processor has no arithmetic for %s, which is slower than float32; give that.", name)
+        logger.warning("this processor does not compute in %s, so float32 is faster; use float32.", name)
 
 
 def check_device(device: str) -> None:

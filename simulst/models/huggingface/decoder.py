@@ -30,9 +30,10 @@ BATCHED = frozenset({"whisper", "canary_decoder", "mbart", "m2m_100", "marian", 
 """Types of decoders that hand keys and values on to the attention as they are, so that these may be `Several`."""
 
 ROWS = 16
-"""Where a processor computes in bfloat16 or float16, each batch has so many rows, some of them nobody's: in a product
-of another number of rows, its library adds in another order. So a row has the same bits alone and beside 15 others. In
-bfloat16 it takes the time of a single row, which goes into reading the weights."""
+"""The rows of each batch in bfloat16 or float16 on a processor that computes in it; padding fills what is missing.
+
+Its library adds in another order in a product of another number of rows. With always so many rows, a row has the same
+bits alone and beside 15 others. In bfloat16, 16 rows take the time of one, which goes into reading the weights."""
 
 Pairs = tuple[tuple[Tensor, Tensor], ...]
 """Keys and values of each layer, (n, heads, length, d_k) both."""
@@ -107,7 +108,7 @@ class Frames(BaseModelOutput):
 
 
 def most_rows(precision: torch.dtype, device: torch.device) -> int | None:
-    """The rows of each batch, see `ROWS`; 0: each search is read by itself; None: a batch has any number."""
+    """How many rows each batch has (see `ROWS`). 0: no search shares a batch; None: a batch has any number of rows."""
     if not depends_on_rows(precision, device):
         return None
     return ROWS if is_fast(precision) else 0  # else, 16 rows may take twelve times as long as one
@@ -209,7 +210,7 @@ class SteppedDecoder:
         return self._log_p(last_logits(output)[: sum(sizes[: len(reads)])], first=False), states
 
     def _filled(self, reads: Sequence[Read]) -> Sequence[Read]:
-        """With a search that nobody asked for, which fills a batch up to `most_rows`; see `ROWS`."""
+        """With one more search as padding, so that a batch has `most_rows` rows; its answer is not read. See `ROWS`."""
         rows = (self.most_rows or 0) - sum(len(read.tokens) for read in reads)
         if rows <= 0:
             return reads
