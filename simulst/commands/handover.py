@@ -76,10 +76,7 @@ def pack(choices: tuple[Path, ...], out: Path, **options: Any) -> None:
 @click.argument("recordings", type=PATH)
 @click.option("--system", help="Only this one.")
 @click.option("--port", default=8080, type=click.IntRange(1, 65535), help="Of the server.")
-@click.option("--agent-port", default=8888, type=click.IntRange(1, 65535), help="Of the agent.")
-@click.option("--environment", type=PATH, help="Folder for its packages [default: beside FOLDER].")
-@click.option("--without-docker", is_flag=True, help="Do not use Docker even if it is there.")
-def verify(folder: Path, recordings: Path, **options: Any) -> None:
+def verify(folder: Path, recordings: Path, system: str | None, port: int) -> None:
     """Try a folder that simulst pack made.
 
     It runs FOLDER's verify.py: in an environment of its own, the server decodes the development RECORDINGS, and words,
@@ -93,11 +90,6 @@ def verify(folder: Path, recordings: Path, **options: Any) -> None:
     program = folder / "verify.py"
     if not program.is_file():
         raise SimulstError(f"{program}: no such file; give a folder that simulst pack made.")
-    command = [sys.executable, str(program), str(recordings)]
-    for name, value in options.items():
-        option = "--" + name.replace("_", "-")
-        if value is True:
-            command.append(option)
-        elif value:
-            command += [option, str(value)]
+    only = ["--system", system] if system else []
+    command = [sys.executable, str(program), str(recordings), "--port", str(port), *only]
     sys.exit(subprocess.run(command).returncode)

@@ -20,7 +20,7 @@ from typing import Any
 from simulst.audio.name import SUFFIXES, recording_name
 from simulst.audio.read import as_int16, load_audio
 from simulst.errors import SimulstError
-from simulst.handin.image import AGENT_PORT, CLIENT, HOST, IMAGE, PORT, SERVER, Image, missing, read_image
+from simulst.handin.image import CLIENT, HOST, IMAGE, PORT, SERVER, Image, missing, read_image
 from simulst.handin.interface import as_wavs, run_inference, run_simuleval, serving
 from simulst.handin.system import REFERENCES, SEGMENTATION, System, packed_mapping, yaml_text
 from simulst.handin.verify import REQUIREMENTS, counted
@@ -209,7 +209,7 @@ def recordings_of(folder: Path, given: Path) -> dict[str, Path]:
     return found
 
 
-def verify(folder: Path, given: Path, port: int, agent_port: int, only: str | None, server: bool) -> Verdict:
+def verify(folder: Path, given: Path, port: int, only: str | None, server: bool) -> Verdict:
     """Check everything. server: whether one is started; else one runs at the port."""
     verdict = Verdict()
     image = read_image(folder)
@@ -244,7 +244,7 @@ def verify(folder: Path, given: Path, port: int, agent_port: int, only: str | No
                 found = check_log(place / LOG, again, "the server", *judged)
                 verdict.attempt("words and delays of simulstream's server", found)
                 if agents:
-                    again = run_simuleval(folder, image, name, sent, work, agent_port, system.counted)
+                    again = run_simuleval(folder, image, name, sent, work, system.counted)
                     found = check_log(place / AGENT_LOG, again, "SimulEval's agent", *judged)
                     verdict.attempt("words and delays of SimulEval's agent", found)
             except SimulstError as error:
@@ -277,15 +277,12 @@ def main() -> None:
     parser.add_argument("folder", type=Path)
     parser.add_argument("recordings", type=Path)
     parser.add_argument("--port", type=int, default=PORT)
-    parser.add_argument("--agent-port", type=int, default=AGENT_PORT)
     parser.add_argument("--system")
     parser.add_argument("--served", action="store_true", help="a server of the system runs at the port already")
     given = parser.parse_args()
     logging.disable(logging.INFO)  # the scorers' libraries tell what they do
     try:
-        verdict = verify(
-            given.folder.absolute(), given.recordings, given.port, given.agent_port, given.system, not given.served
-        )
+        verdict = verify(given.folder.absolute(), given.recordings, given.port, given.system, not given.served)
     except SimulstError as error:
         sys.exit(f"error: {error}")
     if verdict.problems:

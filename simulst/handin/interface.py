@@ -65,17 +65,14 @@ def _run(what: str, folder: Path, command: Sequence[str], output: Path) -> None:
 
 
 @contextlib.contextmanager
-def serving(
-    folder: Path, image: Image, command: Sequence[str], port: int, said: Path, option: str = "--port"
-) -> Iterator[None]:
+def serving(folder: Path, image: Image, command: Sequence[str], port: int, said: Path) -> Iterator[None]:
     """A server of the folder, started as the Dockerfile does, once it says that it serves. It ends with the block.
 
     command: as `Image.start` gives it; its `python` is this one. said: file of all that it prints.
-    option: that gives another port.
 
     Raises SimulstError: the port is taken; the server ends before it answers, or in the middle of the block.
     """
-    check_port(port, option)
+    check_port(port)
     # Compiled code, which takes a minute to make. The image's place may be another user's here.
     kept = Path(sys.prefix) if os.access(sys.prefix, os.W_OK) else said.parent
     places = {"NUMBA_CACHE_DIR": str(kept / "numba"), "HF_HOME": str(kept / "huggingface")}
@@ -104,14 +101,12 @@ def serving(
                 process.wait()
 
 
-def run_simuleval(
-    folder: Path, image: Image, system: str, wavs: Sequence[Path], work: Path, port: int, unit: str
-) -> Path:
+def run_simuleval(folder: Path, image: Image, system: str, wavs: Sequence[Path], work: Path, unit: str) -> Path:
     """SimulEval's evaluator against the remote agent of a system; returns its log, in the folder `work`.
 
-    Raises SimulstError: the port is taken; the agent or the evaluator ends with an error.
+    Raises SimulstError: the agent or the evaluator ends with an error.
     """
-    out = work / "simuleval" / system
+    out, port = work / "simuleval" / system, free_port()
     out.mkdir(parents=True, exist_ok=True)
     sources, targets = out / "source.txt", out / "target.txt"
     write_atomically(sources, "".join(f"{wav.absolute()}\n" for wav in wavs))
@@ -119,7 +114,7 @@ def run_simuleval(
     command = ["simulst.handin.agent", "--remote-eval", "--remote-address", HOST, "--remote-port", str(port)]
     command += ["--source", str(sources), "--target", str(targets), "--source-segment-size", "100"]
     command += ["--output", str(out), "--eval-latency-unit", unit, "--source-type", "speech", "--target-type", "text"]
-    with serving(folder, image, image.start_agent(system, port), port, work / "agent.out", "--agent-port"):
+    with serving(folder, image, image.start_agent(system, port), port, work / "agent.out"):
         _run("SimulEval's evaluator", folder, command, out / "simuleval.out")
     return out / "instances.log"
 
@@ -131,14 +126,14 @@ def free_port() -> int:
         return int(probe.getsockname()[1])
 
 
-def check_port(port: int, option: str) -> None:
-    """Raise SimulstError if something serves there already. option: that gives another one."""
+def check_port(port: int) -> None:
+    """Raise SimulstError if something serves there already."""
     with socket.socket() as probe:
         probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:
             probe.bind((HOST, port))
         except OSError as error:
-            raise SimulstError(f"port {port} is taken ({error.strerror}); give another one with {option}") from error
+            raise SimulstError(f"port {port} is taken ({error.strerror}); give another one with --port") from error
 
 
 def last_line(file: Path) -> str:

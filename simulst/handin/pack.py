@@ -23,7 +23,7 @@ from simulst.files.folder import digest, locked, replaced, sha256_of, write_atom
 from simulst.handin import page
 from simulst.handin.check import AGENT_LOG, CLAIM, LOG, RECORDINGS, SCORES, difference, digest_of_audio, scores_of
 from simulst.handin.image import IMAGE, SERVER, Image, environment_of
-from simulst.handin.interface import as_wavs, free_port, run_inference, run_simuleval
+from simulst.handin.interface import as_wavs, run_inference, run_simuleval
 from simulst.handin.licences import licences_of, write_licences
 from simulst.handin.needs import Needs, needs_of, needs_of_verify
 from simulst.handin.system import REFERENCES, SEGMENTATION, Placer, System, placed, read_choice, yaml_text
@@ -255,7 +255,7 @@ def write_logs(
     if simuleval:
         of_agent = kept.with_suffix(".simuleval")
         if not of_agent.is_file():
-            found = run_simuleval(part, image, name, wavs, work, free_port(), system.counted)
+            found = run_simuleval(part, image, name, wavs, work, system.counted)
             write_atomically(of_agent, _without_places(found, wavs))
         shutil.copyfile(of_agent, place / AGENT_LOG)
     scores = scores_of(place / LOG, system, part / "development")

@@ -145,7 +145,6 @@ def main() -> int:
     parser.add_argument("recordings", type=Path, help="folder of the development recordings")
     parser.add_argument("--system", help="only this one [default: all]")
     parser.add_argument("--port", type=int, default=8080, help="of the server [default: 8080]")
-    parser.add_argument("--agent-port", type=int, default=8888, help="of SimulEval's agent [default: 8888]")
     parser.add_argument("--environment", type=Path, help="folder for the packages [default: beside this one]")
     parser.add_argument("--without-docker", action="store_true", help="do not use Docker even if it is there")
     parser.add_argument("--folder", type=Path, default=Path(__file__).parent, help=argparse.SUPPRESS)
@@ -177,10 +176,8 @@ def _check(folder: Path, systems: list[str], place: Path, python: Path, given: a
     )
     if not given.without_docker and shutil.which("docker") and not _fails(["docker", "info"]):
         return max(with_docker(folder, system, given.port, check) for system in systems)
-    options = ["--port", str(given.port), "--agent-port", str(given.agent_port)]
-    if given.system:
-        options += ["--system", given.system]
-    return subprocess.run([*check, *options]).returncode
+    only = ["--system", given.system] if given.system else []
+    return subprocess.run([*check, "--port", str(given.port), *only]).returncode
 
 
 def _digest(path: Path) -> str:

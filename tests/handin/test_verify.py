@@ -92,12 +92,9 @@ def verify(folder: Path, made: Path, *more: object, environment: Path | None = N
     return done.returncode, done.stdout + done.stderr
 
 
-def faults(
-    folder: Path, made: Path, capsys: pytest.CaptureFixture[str], only: str = FAKE, port: int = 0, agent_port: int = 0
-) -> list[str]:
+def faults(folder: Path, made: Path, capsys: pytest.CaptureFixture[str], port: int = 0) -> list[str]:
     """What is wrong, by the check that verify.py runs in the environment."""
-    ports = port or interface.free_port(), agent_port or interface.free_port()
-    problems = check.verify(folder, made / "data", *ports, only, True).problems
+    problems = check.verify(folder, made / "data", port or interface.free_port(), FAKE, True).problems
     found = [line.partition("WRONG ")[2] for line in capsys.readouterr().out.splitlines() if "WRONG" in line]
     assert len(found) == problems
     return found
@@ -374,17 +371,15 @@ def test_another_system_and_another_python(made: Path, packed: Path, tmp_path: P
 
 
 def test_simulevals_agent(made: Path, packed: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """Its server and its evaluator are asked; a port of it that is busy is told."""
+    """Its server and its evaluator are asked; a port of simulstream's server that is busy is told."""
     place = packed / "systems" / FAKE
     wavs = interface.as_wavs(check.recordings_of(packed, made / "data"), tmp_path / "wavs")
     sent, image = list(wavs.values()), read_image(packed)
-    shutil.copy(
-        interface.run_simuleval(packed, image, FAKE, sent, tmp_path, interface.free_port(), "word"), place / AGENT_LOG
-    )
+    shutil.copy(interface.run_simuleval(packed, image, FAKE, sent, tmp_path, "word"), place / AGENT_LOG)
     with socket.create_server(("127.0.0.1", 0)) as busy:
         port = busy.getsockname()[1]
-        [fault] = faults(packed, made, capsys, agent_port=port)
-        assert f"port {port} is taken" in fault and "--agent-port" in fault
+        [fault] = faults(packed, made, capsys, port)
+        assert f"port {port} is taken" in fault and "--port" in fault
     assert faults(packed, made, capsys) == []
 
 
