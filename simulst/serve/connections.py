@@ -57,10 +57,6 @@ class Refusal(SimulstError):
         self.status = status
 
 
-class Full(Refusal):
-    """All places are taken."""
-
-
 ENDS = 503, "the server ends; send the file again."  # of a Refusal, if it has not heard it by then
 
 
@@ -78,11 +74,11 @@ class Connections:
 
     @contextlib.contextmanager
     def place(self, kind: Literal["clients", "viewers"]) -> Iterator[None]:
-        """A place of a client that sends audio, or of a viewer. Raises Full."""
+        """A place of a client that sends audio, or of a viewer. Raises Refusal: all are taken."""
         most = getattr(self.limits, kind)
         if self.taken[kind] >= most:
             places = "places" if kind == "clients" else "viewers' places"
-            raise Full(429, f"all {most} {places} are taken; try again later")
+            raise Refusal(429, f"all {most} {places} are taken; try again later")
         self.taken[kind] += 1
         try:
             yield
@@ -90,7 +86,7 @@ class Connections:
             self.taken[kind] -= 1
 
     async def converse(self, socket: Socket, client: Speaker) -> None:
-        """Give a client what comes, until one of both ends, and close the connection. Raises Full."""
+        """Give a client what comes, until one of both ends, and close the connection. Raises Refusal: as `place`."""
         with self.place("clients"):
             try:
                 async with contextlib.aclosing(socket.messages()) as messages:
@@ -126,7 +122,7 @@ class Connections:
         await socket.answer.prepare(request)
         try:
             yield socket
-        except Full as error:
+        except Refusal as error:  # all places are taken
             await socket.close(1013, str(error))
         except ConnectionError:
             pass
