@@ -391,17 +391,16 @@ def _results(
         size = GROUP * streams
         groups = [jobs[i : i + size] for i in range(0, len(jobs), size)]
         work = functools.partial(_work_group, *place, share, streams)
-        lost: list[list[Job]] = []
-        for number, results in run_all(work, list(enumerate(groups))):
-            if isinstance(results, str):  # its process died: one by one, to find the utterance that kills it
-                lost += [[job] for job in groups[number]]
-            else:
-                yield from results
-        for number, results in run_all(work, list(enumerate(lost))) if lost else ():
-            if isinstance(results, str):
-                yield lost[number][0][0], results
-            else:
-                yield from results
+        while groups:
+            lost: list[list[Job]] = []
+            for number, results in run_all(work, list(enumerate(groups))):
+                if not isinstance(results, str):
+                    yield from results
+                elif len(groups[number]) > 1:  # its process died: one by one, to find the utterance that kills it
+                    lost += [[job] for job in groups[number]]
+                else:
+                    yield groups[number][0][0], results
+            groups = lost
 
 
 def _work_group(
