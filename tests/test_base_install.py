@@ -96,7 +96,7 @@ def test_it_translates_and_scores(names: str, tmp_path: Path) -> None:
             ["translate", "a.wav", "--model", "whisper", "--source-lang", "es", "--target-lang", "en"],
             "silero-vad torch",
         ),
-        (["serve", "--model", "whisper"], "'simulst[serve]'"),
+        (["serve", "--model", "whisper"], "aiohttp"),
     ],
 )
 def test_it_says_which_package_is_missing(arguments: list[str], package: str, names: str, tmp_path: Path) -> None:

@@ -12,7 +12,6 @@ from pathlib import Path
 import click
 
 from simulst.commands.common import PATH, Positive, Several, context_options, model_folder_option
-from simulst.errors import SimulstError
 
 logger = logging.getLogger(__name__)
 
@@ -92,18 +91,13 @@ def serve(
     """
     if key is not None and certificate is None:
         raise click.UsageError("--key: give its --certificate, too.")
-    try:
-        from simulst.serve.server import Limits, Site, check_port, find_recordings, is_loopback, run, tls_of
-    except ModuleNotFoundError as error:
-        if error.name != "aiohttp":
-            raise
-        raise SimulstError("aiohttp is not installed; run: pip install 'simulst[serve]'.") from None
     from simulst.background import NOTHING, known_of_all
     from simulst.config import LIVE, load_decoding
     from simulst.models.registry import check_languages, load_model, parse_options
     from simulst.serve.client import Service, pairs_of
     from simulst.serve.keys import Keys
     from simulst.serve.log import Log
+    from simulst.serve.server import Limits, Site, check_port, find_recordings, is_loopback, run, tls_of
 
     configuration = load_decoding(decoding) if decoding is not None else LIVE
     tls = tls_of(certificate, key) if certificate is not None else None

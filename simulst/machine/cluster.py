@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import functools
-import importlib
 import logging
 import shutil
 import signal
@@ -72,7 +71,7 @@ def mapper(cluster: Cluster) -> Iterator[Map]:
 
     A job is a tuple that begins with a number. If it kills every process that tries it, its result is its number and
     an error message.
-    Raises SimulstError: Dask is missing; no scheduler answers; there is no Slurm, or it refuses the jobs.
+    Raises SimulstError: no scheduler answers; there is no Slurm, or it refuses the jobs.
     """
     if cluster.slurm and cluster.scheduler is not None:
         raise SimulstError("--slurm and --scheduler: give one of them.")
@@ -91,14 +90,9 @@ def mapper(cluster: Cluster) -> Iterator[Map]:
 
 
 def _prepare_dask() -> None:
-    """Import Dask and silence its log. Raises SimulstError: Dask is not installed."""
-    try:
-        importlib.import_module("dask.distributed")
-    except ImportError as error:
-        raise SimulstError(
-            f"--jobs, --scheduler, --slurm need Dask ({error}); install dask and distributed."
-        ) from error
-    # The import makes Dask log every connection.
+    """Import Dask and silence its log."""
+    import distributed  # noqa: F401 - it makes Dask log every connection
+
     logging.getLogger("distributed").setLevel(logging.getLogger().level)
     for name in ("utils", "client", "core", "comm", "batched"):  # they log what they raise
         logging.getLogger(f"distributed.{name}").setLevel(logging.CRITICAL)
@@ -263,11 +257,9 @@ def slurm_cluster() -> Any:
 
     Raises SimulstError: there is no Slurm here; the configuration lacks cores or memory, or is not valid.
     """
-    try:
-        import dask
-        from dask_jobqueue import SLURMCluster
-    except ImportError as error:
-        raise SimulstError(f"--slurm needs dask-jobqueue ({error}); install it.") from error
+    import dask
+    from dask_jobqueue import SLURMCluster
+
     if shutil.which("sbatch") is None:
         raise SimulstError(
             "--slurm needs the program sbatch, which is not on this machine's PATH; "
