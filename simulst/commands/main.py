@@ -55,14 +55,12 @@ class Sections(click.Group):
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 110, "show_default": True},
 )
 @click.version_option(__version__)
-@click.option("-v", "--verbose", is_flag=True, help="Log more to stderr.")
-def main(verbose: bool) -> None:
+def main() -> None:
     """Simultaneous speech translation: train, decode, score and compare.
 
     `simulst COMMAND --help` describes a command.
     """
-    level = logging.INFO if verbose else logging.WARNING
-    logging.basicConfig(level=level, format="%(levelname)s %(name)s: %(message)s")
+    logging.basicConfig(level=logging.WARNING, format="%(levelname)s %(name)s: %(message)s")
 
 
 for section in SECTIONS.values():

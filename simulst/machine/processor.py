@@ -49,7 +49,3 @@ def _cpuinfo() -> dict[str, str]:
     lines = path.read_text(encoding="utf-8").split("\n\n")[0].splitlines() if path.is_file() else []
     pairs = (line.partition(":") for line in lines)
     return {key.strip(): value.strip() for key, _, value in pairs}
-
-
-if __name__ == "__main__":
-    print(processor())

@@ -77,7 +77,6 @@ class Message:
     source_lang: Annotated[str, Field(max_length=40)] | None = None
     target_lang: Annotated[str, Field(max_length=40)] | None = None
     metrics_metadata: Any = None
-    end_of_stream: Any = None
     details: bool = False
     decoding: dict[str, Any] | None = None
     terms: str | None = None
