@@ -19,7 +19,6 @@ from simulst.commands.common import (
     leave_output,
     model_folder_option,
     target_lang_option,
-    together,
 )
 from simulst.errors import SimulstError
 
@@ -28,29 +27,6 @@ if TYPE_CHECKING:
 
     from simulst.streams import OpenStream
     from simulst.subtitles import Layout
-
-KINDS = ("srt", "vtt", "json")
-layout_options = together(
-    click.option(
-        "--line-length",
-        default=42,
-        type=click.IntRange(2),
-        help="Columns of a line of subtitles, of which there are two; a Chinese character takes two columns.",
-    ),
-    click.option(
-        "--reading-speed",
-        default=17.0,
-        type=Positive(),
-        help="Columns a second; a cue stays so long if the next one leaves it time.",
-    ),
-    click.option(
-        "--cue-seconds",
-        nargs=2,
-        default=(1.0, 7.0),
-        type=Positive(),
-        help="Shortest and longest time for which a cue is shown.",
-    ),
-)
 
 
 @click.command()
@@ -68,7 +44,25 @@ layout_options = together(
 @click.option(
     "--both", is_flag=True, help="Put the source text under the translation, if the model writes one (cascades)."
 )
-@layout_options
+@click.option(
+    "--line-length",
+    default=42,
+    type=click.IntRange(2),
+    help="Columns of a line of subtitles, of which there are two; a Chinese character takes two columns.",
+)
+@click.option(
+    "--reading-speed",
+    default=17.0,
+    type=Positive(),
+    help="Columns a second; a cue stays so long if the next one leaves it time.",
+)
+@click.option(
+    "--cue-seconds",
+    nargs=2,
+    default=(1.0, 7.0),
+    type=Positive(),
+    help="Shortest and longest time for which a cue is shown.",
+)
 @context_options
 def translate(
     audio: tuple[Path, ...],
