@@ -274,24 +274,21 @@ def run_command(command: click.Command, name: str = "") -> None:
     try:
         command(standalone_mode=False)
         sys.stdout.flush()
+        return
     except SimulstError as error:
-        click.echo(f"{start}error: {error}", err=True)
-        sys.exit(1)
+        said = str(error)
     except BrokenPipeError:
         leave_output()
         sys.exit(141)  # as a program that SIGPIPE ends
     except ModuleNotFoundError as error:
         if (error.name or "simulst").startswith("simulst"):
             raise
-        click.echo(f"{start}error: {not_installed(error)}", err=True)
-        sys.exit(1)
+        said = not_installed(error)
     except OSError as error:
         place = f"{error.filename}: " if error.filename is not None else ""
         said = f"{place}cannot be used ({error.strerror or error}); correct that and run the same command again."
         if (file := _file_instead(error)) is not None:
             said = f"{file}: a file, but a folder is needed there; give another path, or move the file away."
-        click.echo(f"{start}error: {said}", err=True)
-        sys.exit(1)
     except click.ClickException as error:
         error.show()
         sys.exit(error.exit_code)
@@ -300,3 +297,5 @@ def run_command(command: click.Command, name: str = "") -> None:
             raise
         click.echo(f"{start}interrupted; run the same command again to go on.", err=True)
         sys.exit(130)
+    click.echo(f"{start}error: {said}", err=True)
+    sys.exit(1)
