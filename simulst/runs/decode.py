@@ -123,7 +123,9 @@ class Spoken:
                         stream.push(samples, finished)
                     else:
                         yield from stream.push_steps(samples, finished)
-                instance = self._instance(stream)
+                source_ms = self.audio.size * 1000 / SAMPLE_RATE
+                instance = instance_of(stream, self._utterance, self._index, source_ms)
+                instance = replace(instance, audio=audio_digest(self._utterance))
                 if alone:
                     found.append(replace(instance, waited_ms=1000 * waited_seconds(before)))
                 else:
@@ -144,12 +146,6 @@ class Spoken:
                 piece = self.audio[begin : begin + PIECE]
                 yield piece, begin + PIECE >= self.audio.size
                 bar.update(piece.size / SAMPLE_RATE)
-
-    def _instance(self, stream: OpenStream) -> Instance:
-        source_ms = self.audio.size * 1000 / SAMPLE_RATE
-        return replace(
-            instance_of(stream, self._utterance, self._index, source_ms), audio=audio_digest(self._utterance)
-        )
 
 
 def names_of(utterance: Utterance) -> tuple[str, ...]:
