@@ -331,7 +331,6 @@ def _types(raw: Any) -> Iterator[str]:
 
 
 def _build(key: str, raw: Any, where: str) -> Any:
-    """Build one part of a configuration."""
     if not isinstance(raw, dict) or "type" not in raw:
         raise SimulstError(f"{where}: '{key}' must be a mapping with a 'type' ({_known(key)}); found {raw!r}.")
     cls = _find_class(key, str(raw["type"]), where)

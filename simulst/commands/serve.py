@@ -17,7 +17,6 @@ logger = logging.getLogger(__name__)
 
 
 def _new_key(context: click.Context, parameter: click.Parameter, name: str | None) -> None:
-    """Make a key, and print it."""
     if name is None or context.resilient_parsing:
         return
     if context.params.get("keys") is None:

@@ -222,10 +222,7 @@ def _no_scheduler(address: str, error: Exception) -> SimulstError:
 
 @contextmanager
 def _slurm_workers(jobs: int) -> Iterator[Any]:
-    """A client of `jobs` processes in jobs of a Slurm cluster. Waits until the first one has started.
-
-    Raises SimulstError: there is no Slurm, or it refuses the jobs.
-    """
+    """A client of `jobs` processes in jobs of a Slurm cluster. Waits until the first one has started."""
     import dask
     from dask.distributed import Client
 

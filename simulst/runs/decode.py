@@ -292,10 +292,7 @@ def _sent(state: RunFolder, cluster: Cluster) -> dict[str, Any]:
 
 
 def _check(run_all: Map, place: tuple[Task, int | None], states: Sequence[RunFolder], cluster: Cluster) -> None:
-    """Open a stream for each configuration in a worker, before any audio is decoded.
-
-    Raises SimulstError: the model does not support a configuration; a policy can't be opened.
-    """
+    """Open a stream for each configuration in a worker, before audio is decoded. Raises SimulstError: one can't be."""
     [(_, wrong)] = run_all(functools.partial(_open_all, *place), [(0, [_sent(state, cluster) for state in states])])
     if isinstance(wrong, str):
         raise SimulstError(wrong)
@@ -322,11 +319,7 @@ def _open_all(task: Task, jobs: int | None, job: tuple[int, list[dict[str, Any]]
 
 
 def _keep(states: Sequence[RunFolder], results: Sequence[Instance | str], name: str, of_several: bool) -> list[str]:
-    """Log an utterance's instances in the folders that lacked it. Returns the error messages of the others.
-
-    name: of the utterance.
-    of_several: whether the run has several configurations, so that messages must name them.
-    """
+    """Log an utterance's instances in the folders that lacked it. Returns the error messages of the others."""
     errors = []
     for state, result in zip(states, results, strict=True):
         if isinstance(result, str):
@@ -402,16 +395,12 @@ def _results(
 def _work_group(
     task: Task, jobs: int | None, share: bool, streams: int, group: tuple[int, list[Job]]
 ) -> tuple[int, list[Result]]:
-    """Decode a group, in any process."""
     number, work = group
     return number, list(_work_together(task, jobs, share, streams, work))
 
 
 def _work_together(task: Task, jobs: int | None, share: bool, streams: int, work: Sequence[Job]) -> Iterator[Result]:
-    """Decode utterances, so many of them together. Each one's configurations come one after the other.
-
-    jobs: see `model_of`.
-    """
+    """Decode utterances, so many of them together. Each one's configurations come one after the other."""
     model = model_of(task, jobs)
     driver = Driver(longest_wait=math.inf, most_calls=streams)
     waiting, found = iter(work), list[Future[Result]]()

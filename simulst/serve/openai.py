@@ -193,7 +193,6 @@ class Form:
 
 
 async def _tell(events: web.StreamResponse, event: Mapping[str, Any]) -> None:
-    """Send a server-sent event."""
     async with asyncio.timeout(STALLS):
         await events.write(f"data: {json.dumps(event)}\n\n".encode())
 

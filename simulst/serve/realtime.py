@@ -204,7 +204,6 @@ class Realtime(Speaker):
         self._written, self._failed = "", False
 
     async def _tell_answer(self, message: Mapping[str, Any]) -> None:
-        """Tell the client what its stream says."""
         item: dict[str, Any] = {"item_id": self._item, "content_index": 0}
         if new := message.get("new", ""):
             new = new if self._written else new.lstrip()
