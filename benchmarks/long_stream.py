@@ -46,7 +46,7 @@ from simulst.machine.processor import processor
 from simulst.measure.quality import bleu
 from simulst.models import load_model
 from simulst.opening import Opening
-from simulst.runs import decode_utterance
+from simulst.runs.decode import decode_utterance
 from simulst.session import Model
 from simulst.streams import OpenStream, open_stream
 

@@ -19,7 +19,7 @@ from simulst.data.datadir import read_data_dir
 from simulst.machine.processor import processor
 from simulst.models import load_model
 from simulst.policy.read import Chunk
-from simulst.runs import decode_utterance
+from simulst.runs.decode import decode_utterance
 
 ROOT = Path(__file__).resolve().parent.parent
 

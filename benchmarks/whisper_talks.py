@@ -56,7 +56,7 @@ from simulst.measure.longform import (
 from simulst.measure.score import Asked, compare
 from simulst.measure.score import score as score_log
 from simulst.models import load_model
-from simulst.runs import instance_of
+from simulst.runs.decode import instance_of
 from simulst.session import Model
 from simulst.streams import open_stream
 from simulst.words import completed_by

@@ -23,7 +23,7 @@ from simulst.measure import compare, score
 from simulst.models import load_model
 from simulst.policy.commit import All, LocalAgreement
 from simulst.policy.read import Chunk, Offline
-from simulst.runs import decode_utterance
+from simulst.runs.decode import decode_utterance
 
 ROOT = Path(__file__).resolve().parent.parent
 WINDOWS: dict[str, dict[str, Any]] = {

@@ -22,7 +22,8 @@ from simulst.measure.latency import computation_ms, instance_latency
 from simulst.measure.metric import KNOWN
 from simulst.measure.score import warn_of_recordings
 from simulst.results.runs import find_runs
-from simulst.runs import CONFIG, read_run_config, read_run_log
+from simulst.runs.folder import CONFIG, read_run_config
+from simulst.runs.score import read_run_log
 
 SEED = 12345
 BLOCK = 1000  # resamples at once, which bounds memory: 21 MB for 2641 sentences

@@ -15,7 +15,7 @@ from published.section import Comparison, Run, Section, Table
 from simulst.errors import SimulstError
 from simulst.options import read_fields
 from simulst.results.runs import ScoredRun, check_lag, check_same_data, find_runs, load_runs
-from simulst.runs import compare_runs, read_run_log
+from simulst.runs.score import compare_runs, read_run_log
 
 logger = logging.getLogger(__name__)
 

@@ -20,7 +20,7 @@ from simulst.errors import SimulstError, not_installed
 
 if TYPE_CHECKING:
     from simulst.measure import Asked
-    from simulst.runs import Task
+    from simulst.runs.folder import Task
 
 F = TypeVar("F", bound=Callable[..., Any])
 PATH = click.Path(path_type=Path)
@@ -158,7 +158,7 @@ cluster_options = together(
 def task_of(model: str, source_lang: str, target_lang: str, model_options: tuple[str, ...], unit: str | None) -> Task:
     """The task that options describe. Raises SimulstError: an option of the model that is no NAME=VALUE."""
     from simulst.models.registry import parse_options
-    from simulst.runs import Task
+    from simulst.runs.folder import Task
 
     return Task(model, source_lang, target_lang, tuple(sorted(parse_options(model_options).items())), unit or "")
 

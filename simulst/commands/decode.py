@@ -100,7 +100,8 @@ def _decode(
     from simulst.machine.cluster import Cluster
     from simulst.measure.file import recordings_scores
     from simulst.measure.metric import tokenizer_for
-    from simulst.runs import run, score_run
+    from simulst.runs.decode import run
+    from simulst.runs.score import score_run
 
     task = task_of(**options)
     target_lang = task.target_language
@@ -143,9 +144,9 @@ def bench(
     from simulst.config import load_sweep, parse_values
     from simulst.data.datadir import read_data_dir, with_backgrounds
     from simulst.machine.processor import processor
-    from simulst.runs import model_of
     from simulst.runs.bench import bytes_of_stream, measure, sample_of
     from simulst.runs.decode import DISTURBED
+    from simulst.runs.folder import model_of
 
     task = task_of(**options)
     task.check()

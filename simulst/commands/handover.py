@@ -39,7 +39,7 @@ def simulstream(log: Path, target_lang: str, unit: str | None) -> None:
     """
     from simulst.languages import unit_of
     from simulst.log.simulstream import write_simulstream
-    from simulst.runs import read_run_log
+    from simulst.runs.score import read_run_log
 
     unit = unit or unit_of(target_lang)
     click.echo(write_simulstream(read_run_log(log, unit), unit, log), nl=False)

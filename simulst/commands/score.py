@@ -59,7 +59,8 @@ def score(
     from simulst.measure import score as score_log
     from simulst.measure.comet import read_kept
     from simulst.measure.file import write_scores
-    from simulst.runs import CONFIG, read_run_log
+    from simulst.runs.folder import CONFIG
+    from simulst.runs.score import read_run_log
     from simulst.show.table import format_scores
 
     unit = unit or unit_of(target_lang)
@@ -98,7 +99,8 @@ def score_runs(folders: tuple[Path, ...], target_lang: str, **asking: Any) -> No
 
     from simulst.errors import SimulstError
     from simulst.log import LOG
-    from simulst.runs import read_run_config, score_run
+    from simulst.runs.folder import read_run_config
+    from simulst.runs.score import score_run
 
     asked = asked_by(**asking)
     logs = sorted({log for folder in folders for log in folder.rglob(LOG)})
@@ -119,8 +121,9 @@ def pool_runs(folders: tuple[Path, ...], out: Path) -> None:
     """
     from tqdm import tqdm
 
-    from simulst.runs import read_run_config, score_run
+    from simulst.runs.folder import read_run_config
     from simulst.runs.pool import pool
+    from simulst.runs.score import score_run
 
     for run in tqdm(pool(folders, out), unit="run"):
         task = read_run_config(run).task

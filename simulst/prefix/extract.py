@@ -29,7 +29,7 @@ from simulst.opening import Opening
 from simulst.options import Amount, Count, check_options
 from simulst.prefix.align import Translator, align
 from simulst.prefix.pairs import PREFIXES, count, read_prefixes
-from simulst.runs import Task, model_of
+from simulst.runs.folder import Task, model_of
 from simulst.search import Beam, JointBeamSearch
 
 RECORD, SHARDS = "extraction.json", "shards"

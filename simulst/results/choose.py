@@ -22,7 +22,7 @@ from simulst.measure.metric import Metric, check_quality
 from simulst.measure.score import USUAL, Asked
 from simulst.models.registry import is_name
 from simulst.results.runs import ScoredRun, check_lag, check_same_data, load_runs, metrics_of
-from simulst.runs import compare_runs
+from simulst.runs.score import compare_runs
 
 logger = logging.getLogger(__name__)
 

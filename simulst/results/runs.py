@@ -15,7 +15,7 @@ from simulst.errors import SimulstError
 from simulst.log import LOG
 from simulst.measure.file import SCORES, is_of_log, read_scores
 from simulst.measure.metric import Metric, metrics_in
-from simulst.runs import RunConfig, read_run_config
+from simulst.runs.folder import RunConfig, read_run_config
 
 logger = logging.getLogger(__name__)
 

@@ -23,7 +23,7 @@ from simulst.models.espnet.experiment import SEARCH
 from simulst.models.espnet.model import ESPnet
 from simulst.policy.commit import All
 from simulst.policy.read import Offline
-from simulst.runs import decode_utterance
+from simulst.runs.decode import decode_utterance
 from simulst.search import JointBeamSearch
 from simulst.session import Model
 

@@ -26,7 +26,7 @@ from simulst.log.instance import Instance
 from simulst.measure.comet import KEPT, Segment, score_segments
 from simulst.measure.file import write_scores
 from simulst.measure.quality import mean_difference, mean_score
-from simulst.runs import compare_runs, score_run
+from simulst.runs.score import compare_runs, score_run
 
 SCORING = Path(__file__).parents[2] / ".venv-scoring" / "bin"
 SOURCES = ["hola mundo", "adios", "que tal estas", "muy bien", "gracias", "hasta luego"]

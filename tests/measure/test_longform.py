@@ -30,7 +30,7 @@ from simulst.measure import Asked, Sentences, score
 from simulst.measure.longform import Gap, _align, _stream_laal, _words, read_gaps, words_in_gaps
 from simulst.measure.score import texts_of
 from simulst.measure.segmentation import Sentence
-from simulst.runs import score_run
+from simulst.runs.score import score_run
 
 pytest.importorskip("omnisteval")
 pytest.importorskip("simulstream")

@@ -20,7 +20,7 @@ from sacrebleu.metrics import TER
 from simulst.errors import SimulstError
 from simulst.measure.metric import Metric, find_metrics
 from simulst.results.choose import Regime, choose
-from simulst.runs import score_run
+from simulst.runs.score import score_run
 from simulst.show.report.content import report_of
 
 RESULTS = Path(__file__).parents[2] / "local/results.py"

@@ -24,7 +24,7 @@ from simulst.policy.commit import All
 from simulst.policy.late import Skip
 from simulst.policy.read import Chunk
 from simulst.policy.segment import Pause
-from simulst.runs import instance_of
+from simulst.runs.decode import instance_of
 from simulst.stream import Stream
 from simulst.streams import open_stream
 

@@ -16,7 +16,7 @@ from simulst.errors import SimulstError
 from simulst.prefix import extract as module
 from simulst.prefix.extract import Options, extract
 from simulst.prefix.pairs import write_pairs
-from simulst.runs import Task
+from simulst.runs.folder import Task
 from simulst.training.tokens import train_tokens
 
 SECONDS = {"a-1": (0.0, 1.9), "a-2": (2.0, 5.2), "a-3": (5.2, 5.9), "b-1": (0.0, 4.0)}

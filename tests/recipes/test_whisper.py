@@ -26,7 +26,7 @@ from published.section import read_section
 from simulst.log import read_log
 from simulst.models.cascade.settings import read_settings
 from simulst.results.runs import find_runs
-from simulst.runs import score_run
+from simulst.runs.score import score_run
 from speech import espeak
 from whisper_to_huggingface import convert_whisper
 

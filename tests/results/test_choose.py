@@ -17,7 +17,7 @@ from simulst.config import parse_decoding
 from simulst.errors import SimulstError
 from simulst.log.instance import Instance
 from simulst.results.choose import Regime, choose, parse_regime, report, write_choices
-from simulst.runs import compare_runs, score_run
+from simulst.runs.score import compare_runs, score_run
 
 REFERENCES = ["the cat sat on the mat", "an old dog slept by it all day", "who was on the mat", "the dog saw a cat"] * 5
 BOTH = [Regime(0, 2000), Regime(2000, 4000)]

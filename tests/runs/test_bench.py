@@ -15,8 +15,8 @@ from simulst.data.datadir import drawn, read_data_dir
 from simulst.files.yaml import load_yaml
 from simulst.models import load_model
 from simulst.opening import Opening
-from simulst.runs import Task
 from simulst.runs.bench import bytes_of_stream, measure, sample_of
+from simulst.runs.folder import Task
 
 
 def bench(data: Path, decoding: str, *more: object) -> tuple[int, str, str]:

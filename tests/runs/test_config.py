@@ -14,8 +14,7 @@ from hypothesis import strategies as st
 from simulst.config import parse_decoding
 from simulst.data.datadir import Utterance
 from simulst.errors import SimulstError
-from simulst.runs import CONFIG, RunConfig, Task, read_run_config
-from simulst.runs.folder import check_same, new_run_config, write_run_config
+from simulst.runs.folder import CONFIG, RunConfig, Task, check_same, new_run_config, read_run_config, write_run_config
 
 LA2: dict[str, Any] = {"read": {"type": "chunk", "ms": 500}, "commit": {"type": "local_agreement", "n": 2}}
 WRITTEN = "source_type target_type decoding label strategy curve task weights files code utterances names context"

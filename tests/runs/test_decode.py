@@ -17,7 +17,8 @@ from run_commands import COUNT, DURATIONS, LA2, MODEL, SWEEP, command, options, 
 
 from simulst.errors import SimulstError
 from simulst.log import read_log
-from simulst.runs import decode, score_run
+from simulst.runs import decode
+from simulst.runs.score import score_run
 from simulst.stream import Emission, Stream
 
 pytestmark = pytest.mark.usefixtures("warm_programs")

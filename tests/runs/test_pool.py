@@ -8,8 +8,9 @@ import pytest
 from run_commands import COUNT, command, sentence, simulst
 
 from simulst.log import read_log
-from simulst.runs import compare_runs, read_run_config
+from simulst.runs.folder import read_run_config
 from simulst.runs.pool import pool
+from simulst.runs.score import compare_runs
 
 
 @pytest.fixture

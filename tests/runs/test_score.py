@@ -12,7 +12,7 @@ from simulst.errors import SimulstError
 from simulst.log.instance import digest_of_test_set
 from simulst.measure import file as scores_module
 from simulst.measure.file import recordings_scores
-from simulst.runs import read_run_log, score_run
+from simulst.runs.score import read_run_log, score_run
 
 
 def test_scores_of_recordings_stay(data: Path) -> None:

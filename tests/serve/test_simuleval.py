@@ -24,7 +24,7 @@ from simulst.errors import SimulstError
 from simulst.log import read_log
 from simulst.log.instance import Instance
 from simulst.measure import score
-from simulst.runs import decode_utterance
+from simulst.runs.decode import decode_utterance
 
 cli = pytest.importorskip("simuleval.cli")
 from simuleval.utils import EVALUATION_SYSTEM_LIST  # noqa: E402

@@ -37,7 +37,7 @@ from simulst.errors import SimulstError
 from simulst.log import read_log
 from simulst.log.instance import Instance
 from simulst.opening import Opening
-from simulst.runs import instance_of
+from simulst.runs.decode import instance_of
 from simulst.streams import open_stream
 
 pytest.importorskip("simulstream")

@@ -20,7 +20,9 @@ from simulst.config import load_sweep
 from simulst.data.datadir import Utterance
 from simulst.errors import SimulstError
 from simulst.results.runs import find_runs
-from simulst.runs import Task, run, score_run
+from simulst.runs.decode import run
+from simulst.runs.folder import Task
+from simulst.runs.score import score_run
 from simulst.show.report.content import Report, embedded, report_of
 from simulst.show.table import runs_table
 

@@ -23,7 +23,7 @@ from simulst.opening import Opening
 from simulst.policy.commit import All, Commit, Hold, LocalAgreement
 from simulst.policy.read import Block, Chunk, Offline, Read
 from simulst.policy.segment import History, Pause
-from simulst.runs import decode_utterance
+from simulst.runs.decode import decode_utterance
 from simulst.session import Traits
 from simulst.stream import Stream
 from simulst.streams import open_stream

@@ -11,7 +11,7 @@ from simulst.log.instance import Instance
 from simulst.measure.latency import instance_latency
 from simulst.measure.quality import sentence_chrf
 from simulst.results.runs import ScoredRun
-from simulst.runs import read_run_log
+from simulst.runs.score import read_run_log
 from simulst.words import split
 
 LONGEST_MS = 120_000.0  # of an utterance that is shown

@@ -7,7 +7,7 @@ import tracked
 from fake_runs import references, write_run
 from recipe_copy import FINDINGS, README
 
-from simulst.runs import score_run
+from simulst.runs.score import score_run
 
 
 @pytest.fixture(scope="session")

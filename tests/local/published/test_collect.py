@@ -13,7 +13,7 @@ from recipe_copy import call, publish
 
 from published.section import read_section
 from simulst.errors import SimulstError
-from simulst.runs import score_run
+from simulst.runs.score import score_run
 
 
 def test_a_section(root: Path) -> None:

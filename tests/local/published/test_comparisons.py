@@ -13,7 +13,7 @@ from published.collect import comparisons_of, equal_texts_table
 from published.pages import comparisons_text
 from simulst.errors import SimulstError
 from simulst.results.runs import load_runs
-from simulst.runs import compare_runs, score_run
+from simulst.runs.score import compare_runs, score_run
 
 
 @pytest.fixture
