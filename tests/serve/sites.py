@@ -104,6 +104,12 @@ def noise(seconds: float, rate: int = 16000) -> bytes:
     return (samples * 32767).astype("<i2").tobytes()
 
 
+async def answer_to(connection: Any, message: Any) -> Any:
+    """Send a message of JSON; returns what comes next."""
+    await connection.send(json.dumps(message))
+    return json.loads(await connection.recv())
+
+
 async def answers(connection: Any) -> list[dict[str, Any]]:
     """All that comes until a stream's end."""
     found: list[dict[str, Any]] = []

@@ -11,7 +11,7 @@ import pytest
 from click.testing import CliRunner
 
 pytest.importorskip("websockets")
-from sites import answers, connect, noise, run, serving, speak
+from sites import answer_to, answers, connect, noise, run, serving, speak
 from websockets.exceptions import ConnectionClosed, InvalidStatus
 
 from simulst.commands.main import main
@@ -105,8 +105,7 @@ def test_without_a_right_key_nothing_is_served(
         await refused("", subprotocols=["openai-insecure-api-key.wrong-alone"])
         bearer = {"Authorization": f"Bearer {key}"}
         async with connect(server.uri, additional_headers=bearer) as connection:
-            await connection.send(json.dumps({"share": "0123456789abcdef" * 2}))
-            link = json.loads(await connection.recv())["link"]
+            link = (await answer_to(connection, {"share": "0123456789abcdef" * 2}))["link"]
             async with connect(f"{server.uri}view/{link}") as viewer:
                 assert "simulst" in json.loads(await viewer.recv())
         with pytest.raises(ConnectionClosed):
