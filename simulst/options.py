@@ -76,13 +76,12 @@ def read_fields(cls: type[T], content: Any, where: str, remedy: str) -> T:
     Raises SimulstError: it is no mapping, or a field is missing or of another type.
     """
     try:
-        checked: T = adapter_of(typing.cast(Any, cls)).validate_python(content)
+        return adapter_of(typing.cast(Any, cls)).validate_python(content)
     except ValidationError as error:
         first = error.errors()[0]
         place = ".".join(map(str, first["loc"]))
         what = f"{place}: {first['msg']}" if place else "another kind of file"
         raise SimulstError(f"{where}: {what}; {remedy}.") from error
-    return checked
 
 
 def read_json_fields(cls: type[T], path: Path, remedy: str) -> T:

@@ -239,7 +239,6 @@ class Stream(OpenStream):
         self.decoding.check(self._search, traits.gives)
         self._words = Words(self.session.text, self.unit)
         self._committed: Tokens = ()
-        self._counted = 0  # of these; `writes` has them
         context = Context(
             words=self._words,
             meter=self.meter,
@@ -260,7 +259,7 @@ class Stream(OpenStream):
         self._watched = Watched(opened)
         self._stopping: Any = opened if self.watch is None else self._watched
         self._committed = opened.begins
-        self._counted = len(self._committed)
+        self._counted = len(self._committed)  # of these; `writes` has them
         self._best: Tokens = ()  # the best hypothesis of the last step
         self._beams: list[Beam] = []
         self._pending = np.zeros(0, dtype=np.float32)

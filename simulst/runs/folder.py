@@ -131,8 +131,7 @@ class RunConfig:
     @property
     def read(self) -> dict[str, Any]:
         """READ's type and options."""
-        read: dict[str, Any] = self.decoding["read"]
-        return read
+        return self.decoding["read"]
 
 
 def new_run_config(decoding: Decoding, task: Task, weights: str, utterances: Sequence[Utterance]) -> RunConfig:
