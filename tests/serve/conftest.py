@@ -1,14 +1,9 @@
-"""Makes tests/serve/servers.py and tests/models/tiny_whisper.py importable; what sessions are told."""
-
-import sys
-from pathlib import Path
+"""What sessions are told."""
 
 import pytest
 from fake import FakeModel, noted
 
 from simulst.background import Background
-
-sys.path[:0] = [str(Path(__file__).parent), str(Path(__file__).parent.parent / "models")]
 
 
 @pytest.fixture
