@@ -9,13 +9,9 @@ from collections.abc import Sequence
 from pathlib import Path
 from types import SimpleNamespace
 
+import numpy as np
 import packages
 import pytest
-
-pytest.importorskip("simulstream")
-pytest.importorskip("omnisteval")
-pytest.importorskip("mweralign")
-import numpy as np
 import small
 import soundfile
 import tiny_whisper

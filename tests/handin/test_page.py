@@ -15,14 +15,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import pytest
-
-pytest.importorskip("simulstream")
-pytest.importorskip("omnisteval")
-pytest.importorskip("mweralign")
 import fake
 import numpy as np
 import pages
+import pytest
 import small
 import sounds
 import tracked

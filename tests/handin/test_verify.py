@@ -16,10 +16,7 @@ from typing import Any
 
 import pytest
 
-pytest.importorskip("simulstream")
 pytest.importorskip("simuleval")
-pytest.importorskip("omnisteval")
-pytest.importorskip("mweralign")
 import small
 import tiny_whisper
 import warm
