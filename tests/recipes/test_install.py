@@ -11,7 +11,6 @@ import pytest
 import tracked
 import waiting
 
-ROOT = Path(__file__).parents[2]
 PYTHON = """#!/usr/bin/env bash
 case "$*" in
     "-m venv "*) mkdir -p .venv/bin && cp "$0" .venv/bin/python ;;
@@ -36,7 +35,7 @@ exit 0
 @pytest.fixture
 def checkout(tmp_path: Path) -> Path:
     tracked.copy(tmp_path, "tools")
-    shutil.copy(ROOT / "setup.py", tmp_path)
+    shutil.copy(tracked.ROOT / "setup.py", tmp_path)
     (tmp_path / "python").write_text(PYTHON)
     (tmp_path / "python").chmod(0o755)
     return tmp_path

@@ -19,7 +19,6 @@ from simulst.audio.read import load_audio
 from simulst.audio.units import SAMPLE_RATE
 from simulst.log import read_log
 
-ROOT = Path(__file__).parents[2]
 COMMANDS = "".join(block.text for block in pages.blocks("docs/new_pair.md", "sh"))
 SPLITS = {"train": ("train", 24), "dev": ("dev", 1), "test": ("tst-COMMON", 4)}
 
@@ -31,8 +30,8 @@ def checkout(tmp_path_factory: pytest.TempPathFactory) -> Path:
     corpus, copy = folder / "corpus", folder / "checkout"
     write_corpus(folder / "mini", corpus)
     tracked.copy(copy, leave_out="simulst")
-    (copy / "simulst").symlink_to(ROOT / "simulst")  # with what Python and Numba have compiled
-    (copy / ".venv").symlink_to(ROOT / ".venv")
+    (copy / "simulst").symlink_to(tracked.ROOT / "simulst")  # with what Python and Numba have compiled
+    (copy / ".venv").symlink_to(tracked.ROOT / ".venv")
     shrink(copy / "conf/train/mini_st.yaml")
     (copy / "tools/install.sh").write_text("#!/bin/sh\n")  # the environment is there, and not the copy's to change
     run = subprocess.run(
