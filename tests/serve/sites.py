@@ -20,6 +20,7 @@ from simulst.config import parse_decoding
 from simulst.serve.client import Service
 from simulst.serve.keys import Keys
 from simulst.serve.server import Limits, Site
+from simulst.streams import OpenStream, open_stream
 
 LA2 = {"read": {"type": "chunk", "ms": 1000}, "commit": {"type": "local_agreement", "n": 2}}
 PAIRS = {source: ("en", "ar", "zh") for source in ("es", "fr")}
@@ -102,6 +103,13 @@ def noise(seconds: float, rate: int = 16000) -> bytes:
     """Integers of 16 bits."""
     samples = np.random.default_rng(0).uniform(-0.3, 0.3, round(seconds * rate))
     return (samples * 32767).astype("<i2").tobytes()
+
+
+def translated(audio: bytes, target: str = "en", model: FakeModel | None = None, **decoding: Any) -> OpenStream:
+    """Our own stream, as `simulst translate` runs it."""
+    stream = open_stream(model or FakeModel(), parse_decoding({**LA2, **decoding}, "test"), "es", target)
+    stream.push(np.frombuffer(audio, "<i2").astype(np.float32) / 2**15, finished=True)
+    return stream
 
 
 async def answer_to(connection: Any, message: Any) -> Any:

@@ -18,15 +18,13 @@ from waiting import HANGS, closed, eventually
 pytest.importorskip("websockets")
 pytest.importorskip("playwright")
 from playwright.sync_api import expect
-from sites import LA2, Running, noise, serving
+from sites import Running, noise, serving, translated
 
 from simulst.background import told
-from simulst.config import parse_decoding
 from simulst.opening import Opening
 from simulst.serve import client
 from simulst.serve.keys import Keys, add_key
 from simulst.serve.server import Limits, find_recordings
-from simulst.streams import open_stream
 from simulst.subtitles import Layout, as_srt, as_vtt, cues_of, written_words
 
 SECONDS = 2.4
@@ -61,11 +59,8 @@ def chromium(recordings: Path) -> Iterator[Any]:
         yield opened
 
 
-def expected(seconds: float = SECONDS, target: str = "en", **decoding: Any) -> Any:
-    """Our own stream, as `simulst translate` runs it."""
-    stream = open_stream(Telling(), parse_decoding({**LA2, **decoding}, "test"), "es", target)
-    stream.push(np.frombuffer(noise(seconds), "<i2").astype(np.float32) / 2**15, finished=True)
-    return stream
+def expected(target: str = "en", **decoding: Any) -> Any:
+    return translated(noise(SECONDS), target, Telling(), **decoding)
 
 
 def ready(page: Any) -> Any:

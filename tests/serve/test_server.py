@@ -28,7 +28,7 @@ from hypothesis import strategies as st
 from waiting import HANGS, closed, eventually, until
 
 pytest.importorskip("websockets")
-from sites import LA2, PAIRS, Running, answer_to, answers, connect, noise, run, serving, speak
+from sites import LA2, PAIRS, Running, answer_to, answers, connect, noise, run, serving, speak, translated
 from websockets.exceptions import ConnectionClosed, InvalidMessage, InvalidStatus
 
 from simulst.audio.read import load_audio
@@ -49,13 +49,6 @@ from simulst.streams import open_stream
 from simulst.subtitles import Layout, as_srt, cues_of, with_source, written_words
 
 SECRET = "0123456789abcdef" * 2
-
-
-def translated(audio: bytes, source: str = "es", target: str = "en", **decoding: Any) -> Any:
-    """Our own stream, as `simulst translate` runs it."""
-    stream = open_stream(FakeModel(), parse_decoding({**LA2, **decoding}, "test"), source, target)
-    stream.push(np.frombuffer(audio, "<i2").astype(np.float32) / 2**15, finished=True)
-    return stream
 
 
 # ---- simulstream's protocol ----
