@@ -57,7 +57,6 @@ TYPES: dict[str, Mapping[str, type[Options]]] = {
     "segment": SEGMENT,
     "late": LATE,
 }
-NEEDED = ("read", "commit")
 MOST = 10_000  # configurations of a sweep
 LONGEST_LABEL = 200  # bytes; a folder's name may have 255
 REMEDIES = {
@@ -312,7 +311,7 @@ def parse_decoding(raw: Any, where: str) -> Decoding:
     for key in raw:
         if key not in TYPES:
             raise SimulstError(f"{where}: unknown key '{key}'; valid keys are {', '.join(TYPES)}.")
-    for key in NEEDED:
+    for key in ("read", "commit"):
         if key not in raw:
             raise SimulstError(f"{where}: the key '{key}' is missing; choose a type from {_known(key)}.")
     parts = {key: _build(key, raw[key], where) for key in TYPES if key in raw}

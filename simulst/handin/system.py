@@ -28,7 +28,6 @@ from simulst.results.choose import Regime
 LINKED = 1 << 20  # bytes; smaller files, such as code, are edited in place
 SEGMENTATION, REFERENCES = "segmentation.yaml", "references.txt"
 _OF_THE_SYSTEM = ("/usr/", "/bin/", "/lib")
-PROCESSOR = "simulst.serve.simulstream.StreamProcessor"
 
 
 @dataclass(frozen=True)
@@ -76,7 +75,7 @@ class System:
     def configuration(self) -> dict[str, Any]:
         """simulstream's configuration of it."""
         content = {
-            "type": PROCESSOR,
+            "type": "simulst.serve.simulstream.StreamProcessor",
             "model": self.model,
             "model_options": self.model_options,
             "decoding": self.decoding,
