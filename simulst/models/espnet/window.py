@@ -12,6 +12,7 @@ import torch
 from simulst.calls import Steps
 from simulst.hypotheses import Found, Tokens, without_end
 from simulst.models.espnet.encoding import BlockwiseEncoding
+from simulst.models.espnet.network.decoder import CachedDecoder
 from simulst.models.espnet.parts import Parts
 from simulst.models.espnet.session import ESPnetSession
 from simulst.needs import Need
@@ -82,6 +83,7 @@ class WindowedESPnetSession(ESPnetSession, Window):
     def drop(self, committed: Tokens, count: int) -> None:
         """All parts leave before that one to which the first token that stays attends most."""
         parts, decoder = self._encoding.parts, self._model.decoder
+        assert isinstance(decoder, CachedDecoder), "a blockwise encoder has no other"
         memory = decoder.memory()
         for part in parts:
             memory.append(part.frames)

@@ -139,18 +139,6 @@ def _copy(state: dict[str, Any]) -> dict[str, Any]:
     return {**state, "z_prev": state["z_prev"][:], "c_prev": state["c_prev"][:], "workspace": (place, z[:], c[:])}
 
 
-def test_prefill_equals_steps(model: ESPnet) -> None:
-    memory = model.decoder.memory()
-    memory.append(random_frames(9, 0))
-    tokens = torch.tensor([model.vocabulary.sos, 3, 4, 3])
-    log_p, state = model.decoder.prefill(tokens, memory)
-    with pytest.raises(SimulstError, match="at least one token"):
-        model.decoder.prefill(tokens[:0], memory)
-    with pytest.raises(SimulstError, match="no encoder frames"):
-        model.decoder.prefill(tokens, model.decoder.memory())
-    assert state.read == [tuple(tokens.tolist())] and log_p.shape == (1, len(model.vocabulary))
-
-
 def literally(theirs: Any, audio: np.ndarray, k: int, s: int, n: int, sos: int) -> tuple[list[int], torch.Tensor]:
     """Nguyen et al. 2021, section 2.2, with ESPnet's modules: equations 1 to 4, k, s and N in frames of 10 ms.
 
@@ -246,7 +234,7 @@ def test_only_what_follows_the_carried_state_is_read(model: ESPnet, monkeypatch:
         steps.clear()
         log_p, _ = decoder.prefill(torch.tensor(prefix), memory)
         assert len(steps) == read
-        scratch, _ = model.decoder.prefill(torch.tensor(prefix), memory)
+        scratch, _ = Carried(model.decoder).prefill(torch.tensor(prefix), memory)
         assert torch.allclose(log_p, scratch, atol=1e-5) == (read == len(prefix))
 
 

@@ -105,16 +105,11 @@ class RecurrentDecoder:
     def step(
         self, tokens: Tensor, state: RecurrentState, memory: RecurrentMemory, *, attention: bool = False
     ) -> tuple[Tensor, RecurrentState]:
-        """Read one token of each hypothesis. The old state is not changed.
+        """Read one token of each hypothesis, (n,) int64. The old state is not changed.
 
-        tokens: (n,) int64.
         attention: not used, as the state always has the source attention.
         Returns: log p of the next token, (n, V) float32, and the new state.
-
-        Raises SimulstError: the memory is empty.
         """
-        if not len(memory):
-            raise SimulstError("the decoder has no encoder frames to attend to; append frames to the memory first.")
         query = self._attention.mlp_dec(state.hidden[0])
         energies = self._attention.gvec(torch.tanh(memory.keys + query[:, None]))[:, :, 0]
         weights = torch.softmax(SHARPNESS * energies, 1)  # (n, T)
@@ -130,26 +125,13 @@ class RecurrentDecoder:
         new = RecurrentState(read, torch.stack(hidden), torch.stack(cells), weights[None, :, None])
         return torch.log_softmax(logits, 1), new
 
-    def prefill(
-        self, tokens: Tensor, memory: RecurrentMemory, *, attention: bool = False
-    ) -> tuple[Tensor, RecurrentState]:
-        """Read a prefix, (length,) int64, whose first token is <sos>, token by token. Returns: as `step`, with n = 1.
-
-        Raises SimulstError: the memory or the prefix is empty.
-        """
-        if not len(tokens):
-            raise SimulstError("a prefix needs at least one token, <sos>.")
-        state = self.start()
-        for token in tokens:
-            log_p, state = self.step(token[None], state, memory)
-        return log_p, state
-
 
 class Carried:
-    """The decoder of one utterance. A search goes on from states of the searches before it.
+    """The decoder of one utterance, see `simulst.search.beam.Decoder`. A search goes on from states of those before it.
 
     `prefill` takes the state after the longest known part of the prefix, and reads only the rest of it with the frames
-    of now. The last token of the prefix is always read, since the next token is predicted from the frames of now.
+    of now, token by token. The last token of the prefix is always read, since the next one is predicted from these
+    frames.
     """
 
     def __init__(self, decoder: RecurrentDecoder) -> None:
