@@ -67,14 +67,21 @@ def theirs(encoder: Any, features: torch.Tensor, infer: bool = True) -> torch.Te
         return encoder(features[None], torch.tensor([len(features)]), None, is_final=True, infer_mode=infer)[0][0]
 
 
+def step(
+    encoder: BlockwiseEncoder, features: torch.Tensor, state: EncoderState | None, final: bool
+) -> tuple[torch.Tensor, EncoderState | None]:
+    [encoded] = encoder.together([(features, state, final)])
+    return encoded
+
+
 def ours(encoder: BlockwiseEncoder, features: torch.Tensor, cuts: list[int]) -> torch.Tensor:
     """Our frames, from features cut at some places."""
     frames, state, start = [], None, 0
     for cut in sorted(cut for cut in cuts if cut <= len(features)):
-        output, state = encoder(features[None, start:cut], state, False)
+        output, state = step(encoder, features[None, start:cut], state, False)
         frames.append(output)
         start = cut
-    output, state = encoder(features[None, start:], state, True)
+    output, state = step(encoder, features[None, start:], state, True)
     assert state is None
     return torch.cat([*frames, output], 1)[0]
 
@@ -102,11 +109,11 @@ def test_frames_are_espnets(name: str, count: int, seed: int, cuts: list[int]) -
 def test_several_utterances_at_once(name: str, count: int, cut: int, seed: int) -> None:
     encoder, fast = pair(name)
     features = torch.stack([noise(count, seed + i) for i in range(3)])
-    first, state = fast(features[:, :cut], None, False)
+    first, state = step(fast, features[:, :cut], None, False)
     assert state is not None
     # One of them ends elsewhere; the others change places.
-    last, _ = fast(features[[2, 0], cut:], state[[2, 0]], True)
-    early, _ = fast(features[[1], cut : cut + 5], state[[1]], True)
+    last, _ = step(fast, features[[2, 0], cut:], state[[2, 0]], True)
+    early, _ = step(fast, features[[1], cut : cut + 5], state[[1]], True)
     for row, rest, size in ((2, last[0], count), (0, last[1], count), (1, early[0], min(count, cut + 5))):
         if size >= fast.least:
             expected = theirs(encoder, features[row, :size])
@@ -171,9 +178,9 @@ def test_frames_come_before_espnets(name: str) -> None:
             one, _, theirs_next = encoder(
                 part[None], torch.tensor([len(part)]), states[0], is_final=False, infer_mode=True
             )
-        two, early = fast(features[None, heard : need - 1], states[1], False)
+        two, early = step(fast, features[None, heard : need - 1], states[1], False)
         assert two.shape[1] == 0
-        two, ours_next = fast(features[None, need - 1 : need], early, False)
+        two, ours_next = step(fast, features[None, need - 1 : need], early, False)
         assert two.shape[1] > 0
         torch.testing.assert_close(two, one, atol=1e-5, rtol=0)
         heard, theirs_heard, states = need, theirs_need, (theirs_next, ours_next)
@@ -201,10 +208,10 @@ def test_late_positions() -> None:
 def test_a_state_is_small_and_can_be_used_again() -> None:
     _, fast = pair("macaron")
     state: EncoderState | None = None
-    for step in range(100):
-        before, features = state, noise(40, step)[None]
-        frames, state = fast(features, before, False)
-        again, _ = fast(features, before, False)
+    for number in range(100):
+        before, features = state, noise(40, number)[None]
+        frames, state = step(fast, features, before, False)
+        again, _ = step(fast, features, before, False)
         assert torch.equal(frames, again)
         assert state is not None
         tensors = [t for t in (state.features, state.frames, state.contexts) if t is not None]

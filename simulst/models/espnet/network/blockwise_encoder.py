@@ -50,7 +50,8 @@ class EncoderState:
 
 
 Piece = tuple[torch.Tensor, EncoderState | None, bool]
-"""Features of B utterances (B, n, dims), the state before them, and whether they are the last ones."""
+"""Features of B utterances (B, n, dims), normalised, n may be 0; the state before them, None at the start; and whether
+they are the last ones."""
 
 
 @dataclass(frozen=True)
@@ -97,29 +98,17 @@ class BlockwiseEncoder:
         self.first_features = self.subsample * self.block_size + self.least
 
     @torch.inference_mode()
-    def __call__(
-        self, features: torch.Tensor, state: EncoderState | None, final: bool
-    ) -> tuple[torch.Tensor, EncoderState | None]:
+    def together(self, pieces: Sequence[Piece]) -> list[tuple[torch.Tensor, EncoderState | None]]:
         """Encode more features. Up to rounding, the frames do not depend on how the features are cut into calls.
 
         The first block_size - look_ahead frames are returned once there are `first_features` features, and hop_size
         more after every subsample * hop_size features. (ESPnet needs 5 or more features more, because of how it cuts
         its input.)
 
-        features: (B, n, dims), normalised; n may be 0.
-        state: the state that the last call returned; None at the start of the utterances.
-        final: whether these are the last features. If so, all remaining frames are returned.
-        Returns: new encoder frames (B, t, width), and the state for the next call (None after the last one).
-        """
-        [encoded] = self.together([(features, state, final)])
-        return encoded
-
-    @torch.inference_mode()
-    def together(self, pieces: Sequence[Piece]) -> list[tuple[torch.Tensor, EncoderState | None]]:
-        """What `__call__` gives for each of several pieces. Their blocks pass through the layers together.
-
-        A piece has the arguments of `__call__`: features of one or more utterances, their state, and whether they end.
-        Pieces may differ in everything: where in their utterances they are, their lengths, whether they are final.
+        pieces: their blocks pass through the layers together. They may differ in everything: where in their utterances
+            they are, their lengths, whether they are final.
+        Returns: for each piece new encoder frames (B, t, width), after its last features all that remain; and the state
+            for the next call (None after the last one).
         """
         cuts = [features.split(GROUP * self.hop_size * self.subsample, dim=1) for features, *_ in pieces]
         states = [
