@@ -1,18 +1,18 @@
-"""Which precisions a processor has, and which of them may share batches."""
+"""Which precisions a processor has."""
 
 import logging
 
 import pytest
 import torch
 
+from simulst.errors import SimulstError
 from simulst.models import base
-from simulst.models.base import depends_on_rows
 from simulst.models.espnet.network.linear import PRECISIONS, check_precision
 
 
-def test_only_products_of_ours_share_batches_on_a_processor() -> None:
-    """Others have other bits beside other rows, so words would depend on --streams."""
-    assert [each for each in PRECISIONS if not depends_on_rows(each, torch.device("cpu"))] == ["float32", "int8"]
+def test_a_gpu_has_no_int8() -> None:
+    with pytest.raises(SimulstError, match="int8 runs on the CPU"):
+        check_precision("int8", "cuda")
 
 
 @pytest.mark.parametrize("fast", [True, False])

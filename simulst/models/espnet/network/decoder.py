@@ -25,7 +25,7 @@ from torch.nn import functional
 from simulst.errors import SimulstError
 from simulst.kernels.attention import ByTorch, Memory, Search, Slots, compiled_attention
 from simulst.models.base import depends_on_rows
-from simulst.models.espnet.network.linear import check_precision, dtype_of, joined
+from simulst.models.espnet.network.linear import dtype_of, joined
 from simulst.search.beam import Read
 
 if TYPE_CHECKING:
@@ -109,13 +109,13 @@ class CachedDecoder:
     lagging: what the decoder saw in training, if it was trained to wait. If it reads a prefix, each token sees that
         again, and only the last one sees all frames.
 
-    Raises SimulstError: an option of ESPnet that is not implemented; a precision that the device does not have.
+    Raises SimulstError: an option of ESPnet that is not implemented.
     """
 
     def __init__(
         self, decoder: TransformerDecoder, precision: str = "float32", lagging: Lagging | Chunked | None = None
     ) -> None:
-        _check_supported(decoder, precision)
+        _check_supported(decoder)
         embedding, self._encoding = decoder.embed
         dtype = dtype_of(precision)
         self.lagging = lagging
@@ -158,9 +158,8 @@ class CachedDecoder:
     def step(
         self, tokens: Tensor, state: DecoderState, memory: Any, *, attention: bool = False
     ) -> tuple[Tensor, DecoderState]:
-        """Read one token of each hypothesis. The old state is not changed.
+        """Read one token of each hypothesis, (n,) int64. The old state is not changed.
 
-        tokens: (n,) int64.
         attention: whether the new state has the source attention.
         Returns: log p of the next token, (n, V) float32, and the new state.
 
@@ -172,17 +171,13 @@ class CachedDecoder:
     def prefill(
         self, tokens: Tensor, memory: Any, *, attention: bool = False, draft: int = 0
     ) -> tuple[Tensor, DecoderState]:
-        """Read a prefix at once. The result equals that of steps which read its tokens one by one.
+        """Read a prefix at once, (length,) int64 from <sos> on, as steps would read it one by one.
 
-        tokens: (length,) int64; the first one is <sos>.
-        attention: as in `step`.
         draft: how many of the last tokens are a draft; see `simulst.search.beam.Decoder`.
         Returns: log p of the next token, (1 + draft, V) float32, and the state of one hypothesis.
 
-        Raises SimulstError: the memory or the prefix is empty.
+        Raises SimulstError: the memory is empty.
         """
-        if not len(tokens):
-            raise SimulstError("a prefix needs at least one token, <sos>.")
         log_p, states = self.read_together([Read(tokens, None, memory, attention, draft)])
         return log_p, states[0]
 
@@ -267,7 +262,7 @@ def _norm(norm: torch.nn.LayerNorm, dtype: torch.dtype, kernels: Any) -> Callabl
     return lambda x: functional.layer_norm(x, shape, weight, bias, eps)
 
 
-def _check_supported(decoder: Any, precision: str) -> None:
+def _check_supported(decoder: Any) -> None:
     """Raise SimulstError if an option changes the output and is not implemented here.
 
     Options of training do not change the output, nor does use_flash_attn. They are accepted.
@@ -284,4 +279,3 @@ def _check_supported(decoder: Any, precision: str) -> None:
     ):
         if differs:
             raise SimulstError(f"decoder_conf: {option} is implemented only with its default; train without it.")
-    check_precision(precision, decoder.output_layer.weight.device)
