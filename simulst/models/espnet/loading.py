@@ -95,7 +95,12 @@ def _assemble(experiment: Experiment, options: ESPnetOptions) -> ESPnet:
     features = log_mel_of(config.get("frontend_conf") or {}, mel, SAMPLE_RATE, kind)
     normalize = _normalization(config, weights)
     encoder = _encoder(config, weights, features.dims, normalize, options, lagging)
-    decoder = _decoder(config, weights, vocabulary, encoder.width, options, lagging)
+    module = decoder_of(config, weights, vocabulary, encoder.width).to(options.device)
+    decoder: CachedDecoder | RecurrentDecoder
+    if config["decoder"] == "rnn":
+        decoder = RecurrentDecoder(module)
+    else:
+        decoder = CachedDecoder(module, options.precision, lagging)
     return ESPnet(
         path=experiment.path,
         vocabulary=vocabulary,
@@ -131,20 +136,6 @@ def _encoder(
     return FullContextEncoder(
         module, normalize, by_frame, options.precision, lagging is not None and lagging.unidirectional
     )
-
-
-def _decoder(
-    config: dict[str, Any],
-    weights: Weights,
-    vocabulary: Vocabulary,
-    width: int,
-    options: ESPnetOptions,
-    lagging: Lagging | Chunked | None,
-) -> CachedDecoder | RecurrentDecoder:
-    module = decoder_of(config, weights, vocabulary, width).to(options.device)
-    if config["decoder"] == "rnn":
-        return RecurrentDecoder(module)
-    return CachedDecoder(module, options.precision, lagging)
 
 
 def decoder_of(config: dict[str, Any], weights: Weights, vocabulary: Vocabulary, width: int) -> torch.nn.Module:

@@ -124,7 +124,8 @@ class ESPnetSession(Session):
         search = self._open_search(options, stop)
         if isinstance(options, BWBS) and isinstance(self._encoding, BlockwiseEncoding):
             return (yield from self._search_blocks(self._encoding, search, committed, options, stop))
-        yield from self._append_all(search)
+        for part in self._new_parts():
+            search.append(part.frames, (yield from self._log_probs(search, part)))
         if isinstance(options, BWBS | IBWBS):
             return (yield from self._kept.step(search, options, committed, stop, self._encoding.final))
         return Found((yield from joint_beam_search(search, committed, stop, draft=self._draft)))
@@ -172,11 +173,6 @@ class ESPnetSession(Session):
             self._terms = terms_of(background, options, target, vocabulary.spell, self._model.text, size)
         self._search.terms = self._terms
         return self._search
-
-    def _append_all(self, search: JointSearch) -> Steps[None]:
-        for part in self._new_parts():
-            log_probs = yield from self._log_probs(search, part)
-            search.append(part.frames, log_probs)
 
     def _new_parts(self) -> Iterator[Encoded]:
         """The parts that the search does not have yet."""
