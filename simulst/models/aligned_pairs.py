@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import glob
 import itertools
-import json
 import logging
 import re
 from collections.abc import Collection, Mapping, Sequence
@@ -13,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from simulst.errors import SimulstError
+from simulst.files.text import read_json, read_text
 from simulst.languages import unit_of
 
 logger = logging.getLogger(__name__)
@@ -79,9 +79,7 @@ def read_pairs(path: Path) -> list[Aligned]:
     Raises SimulstError: another kind of file; a number beyond the words; no pair has words that are in its text.
     """
     try:
-        rows = [_row(row) for row in json.loads(path.read_text(encoding="utf-8"))]
-    except FileNotFoundError:
-        raise SimulstError(f"{path}: no such file; give pairs with word alignments.") from None
+        rows = [_row(row) for row in read_json(path, "give pairs with word alignments")]
     except (ValueError, KeyError, TypeError, AttributeError) as error:
         raise SimulstError(
             f"{path}: not a list of pairs with source_words, target_words and alignments ({type(error).__name__}: "
@@ -133,12 +131,7 @@ def read_pharaoh(links: Path, source: Path, target: Path) -> list[Aligned]:
 
 
 def _lines_of(*paths: Path) -> list[list[str]]:
-    lines = []
-    for path in paths:
-        try:
-            lines.append(path.read_text(encoding="utf-8").splitlines())
-        except (FileNotFoundError, UnicodeDecodeError) as error:
-            raise SimulstError(f"{path}: cannot be read as text ({type(error).__name__}); give another file.") from None
+    lines = [read_text(path, "give another file").splitlines() for path in paths]
     if len({len(part) for part in lines}) > 1:
         counts = ", ".join(f"{path} has {len(part)}" for path, part in zip(paths, lines, strict=True))
         raise SimulstError(f"the files of pairs must have a line for each pair; {counts}.")

@@ -142,7 +142,7 @@ def test_pairs_of_characters(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("content", "words"),
     [
-        ("{", "not a list of pairs with source_words"),
+        ("{", "not valid JSON .*; give pairs with word alignments"),
         ('{"pairs": []}', "not a list of pairs"),
         (json.dumps([{**PAIRS[0], "alignments": [[2, 0]]}]), "pair 1: the alignment names word 2 of the source"),
         (json.dumps([{**PAIRS[0], "alignments": [[0, -1]]}]), "pair 1: the alignment names word -1 of the target"),

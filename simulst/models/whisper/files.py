@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from simulst.errors import SimulstError
+from simulst.files.text import lines_of
 from simulst.languages import code_of
 from simulst.models.ctranslate2_library import read_variables
 from simulst.models.whisper.prompts import ENGLISH_VOCABULARY, Languages
@@ -78,7 +79,4 @@ def read_vocabulary(path: Path) -> list[str]:
     """The tokens, in order: vocabulary.json or, in older models, vocabulary.txt with a token a line."""
     if (path / VOCABULARY).is_file():
         return read_json_fields(list[str], path / VOCABULARY, AGAIN)
-    try:
-        return (path / VOCABULARY_LINES).read_text(encoding="utf-8").removesuffix("\n").split("\n")
-    except UnicodeDecodeError as error:
-        raise SimulstError(f"{path}: {VOCABULARY_LINES} is broken ({error}); {AGAIN}.") from error
+    return lines_of(path / VOCABULARY_LINES, AGAIN)
