@@ -20,6 +20,8 @@ from torch.nn import functional as F
 from transformers import AutoConfig, AutoModel, Wav2Vec2Config, Wav2Vec2FeatureExtractor, Wav2Vec2Model, initialization
 from transformers.models.auto.feature_extraction_auto import FEATURE_EXTRACTOR_MAPPING
 
+from simulst.models.espnet.network.layers import by_key
+
 
 class RelativeConfig(Wav2Vec2Config):
     """As wav2vec 2.0's."""
@@ -59,7 +61,7 @@ class RelativeAttention(nn.Module):
         frames, width = hidden_states.shape[1:]
         sinusoids = _distances(frames, width, hidden_states.device).to(query.dtype)
         distances = F.linear(sinusoids, self.relative_distance).unflatten(1, (self.num_heads, -1)).permute(1, 2, 0)
-        scores = _by_key((query + self.relative_to_distance) @ distances) * query.shape[-1] ** -0.5
+        scores = by_key((query + self.relative_to_distance) @ distances) * query.shape[-1] ** -0.5
         if attention_mask is not None and attention_mask.dtype == torch.bool:
             scores = scores.masked_fill(~attention_mask, torch.finfo(scores.dtype).min)
         elif attention_mask is not None:
@@ -77,12 +79,6 @@ def _distances(frames: int, width: int, device: torch.device) -> Tensor:
         rates = torch.exp(torch.arange(0, width, 2, device=device) * (-math.log(10000.0) / width))
         angles = distances[:, None] * rates
         return torch.stack([angles.sin(), angles.cos()], 2).flatten(1)
-
-
-def _by_key(scores: Tensor) -> Tensor:
-    """Scores by distance (..., T, 2T - 1), the largest first → by key (..., T, T): row i begins at T - 1 - i."""
-    frames, count = scores.shape[-2:]
-    return F.pad(scores, (1, 0)).flatten(-2)[..., frames:].unflatten(-1, (frames, count))[..., :frames]
 
 
 class RelativeModel(Wav2Vec2Model):

@@ -96,12 +96,12 @@ class RelativeAttention(Attention):
         assert positions is not None and not has_contexts
         query, key, value = self._project(x)
         distances = self._positions(positions[0]).unflatten(1, (self._heads, -1)).permute(1, 2, 0)
-        scores = _by_key((query + self._of_distance) @ distances) * query.shape[-1] ** -0.5
+        scores = by_key((query + self._of_distance) @ distances) * query.shape[-1] ** -0.5
         answer = F.scaled_dot_product_attention(query + self._of_key, key, value, attn_mask=scores)
         return self._out(answer.transpose(1, 2).flatten(2), add=x)
 
 
-def _by_key(scores: torch.Tensor) -> torch.Tensor:
+def by_key(scores: torch.Tensor) -> torch.Tensor:
     """From scores by distance (..., n, d), the largest one first, to scores by key (..., n, n).
 
     Each row begins one column before the row above it. This comes by itself if a column is added on the left, and the
