@@ -334,13 +334,10 @@ class Canary(Architecture):
         super().__init__(*parts)
         channels = self.model.config.encoder_config.num_mel_bins
         self._check_features({"hop_length": FRAME, "n_fft": 512, "win_length": 400, "feature_size": channels})
-        self._prompts: dict[tuple[str, str], Tokens] = {}
+        self._known = functools.cache(self._asked)
 
     def prompt(self, source: str, target: str, previous: Tokens = ()) -> Tokens:
-        languages = code_of(source), code_of(target)
-        if languages not in self._prompts:
-            self._prompts[languages] = self._asked(*languages)
-        return self._prompts[languages]
+        return self._known(code_of(source), code_of(target))
 
     def _asked(self, source: str, target: str) -> Tokens:
         from transformers.models.canary.processing_canary import LANGUAGE_CODE_TO_NAME, CanaryProcessor

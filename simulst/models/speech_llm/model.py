@@ -64,18 +64,13 @@ class SpeechLLMSession(HuggingFaceSession):
         return CausalDecoder(model.model, prompt, model.ends, model.never, self._known, wanted, audio, heard)
 
     def _attention(self, tokens: Tokens, encoded: Encoded) -> Tensor:
-        decoder = self._decoder(encoded, self._aligning)
+        every = itertools.product(range(self.traits.layers), range(self.traits.heads))
+        decoder = self._decoder(encoded, self._model.alignment_heads or tuple(every))
         memory = decoder.memory()
         memory.append(encoded.frames)
         _, state = decoder.prefill(torch.tensor([decoder.eos, *tokens]), memory, attention=True)
         assert state.attention is not None
         return state.attention[:, 0, : len(tokens)].mean(0)
-
-    @property
-    def _aligning(self) -> HeadPairs:
-        """The heads that align: those that the model names, or else all."""
-        every = itertools.product(range(self.traits.layers), range(self.traits.heads))
-        return self._model.alignment_heads or tuple(every)
 
     def tell(self, background: Background) -> None:
         super().tell(background)

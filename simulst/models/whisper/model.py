@@ -232,4 +232,4 @@ class WhisperSession(WindowedSession):
         return [frame * STATE_SECONDS for frame in begins[1:]]
 
     def _begins_word(self, tokens: Tokens, place: int) -> bool:
-        return self._model.begins_word(tokens[place])
+        return self.text((tokens[place],)).startswith(" ")

@@ -181,10 +181,6 @@ class Network:
         words = text.strip()
         return tuple(self._tokenizer.encode(f" {words}", add_special_tokens=False).ids) if words else ()
 
-    def begins_word(self, token: int) -> bool:
-        """Whether a token starts with a space."""
-        return self.text((token,)).startswith(" ")
-
     def frames(self, samples: int) -> int:
         """Of log_mel, for a window of so many samples."""
         return frames_of(samples, self.options.padding_seconds, WINDOW_SECONDS)
