@@ -88,7 +88,7 @@ ESPNET = table(
     ("", "the weights lack", weights(lambda w: {1: torch.zeros(2)})),
     ("", "espnet: the file tokens.txt is missing", removed("espnet/tokens.txt")),
     ("", "do not fit", written("espnet/tokens.txt", "<blank>\n<unk>\n<sos/eos>\n")),
-    ("", "espnet: tokens.txt is not UTF-8", written("espnet/tokens.txt", b"\xff\xfe")),
+    ("", "espnet/tokens.txt, line 1: not UTF-8", written("espnet/tokens.txt", b"\xff\xfe")),
     ("", "espnet: the file bpe.model is missing", removed("espnet/bpe.model")),
     ("", "espnet: bpe.model is not a SentencePiece model", written("espnet/bpe.model", "no model")),
     ("", "bpe.model is not the SentencePiece model of these tokens", replaced("espnet/tokens.txt", "▁", "X")),

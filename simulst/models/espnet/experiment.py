@@ -13,6 +13,7 @@ import torch
 import yaml
 
 from simulst.errors import SimulstError, first_line
+from simulst.files.text import decoded
 from simulst.files.yaml import load_yaml
 from simulst.models.espnet.network.lagging import WaitOptions
 from simulst.models.heads import HEADS
@@ -69,11 +70,9 @@ class Experiment:
             else:
                 config = CONFIG
                 self.checkpoint = checkpoint or self._newest()
-            self.config = _yaml(self.read(config))
+            self.config = self._yaml(self.read(config), "its configuration")
         except (zipfile.BadZipFile, KeyError, AttributeError, TypeError, StopIteration) as error:
             raise SimulstError(f"{path}: not a zip that ESPnet packed ({error!r}).") from error
-        except yaml.YAMLError as error:
-            raise SimulstError(f"{path}: its configuration is not valid YAML ({first_line(error)}).") from error
         read_fields(_Config, self.config, f"{path}: its configuration", "give a model that ESPnet trained")
 
     def read(self, name: str) -> bytes:
@@ -129,13 +128,7 @@ class Experiment:
     def search(self) -> JointBeamSearch:
         """The search that a decoding configuration need not name. Raises SimulstError: search.yaml is broken."""
         chosen = self.beside(SEARCH)
-        try:
-            values = {} if chosen is None else _yaml(chosen)
-        except yaml.YAMLError as error:
-            said = first_line(error)
-            raise SimulstError(
-                f"{self.path}: {SEARCH} is not valid YAML ({said}); choose the weights again."
-            ) from error
+        values = {} if chosen is None else self._yaml(chosen, SEARCH)
         if not isinstance(values, dict) or values.keys() - {"ctc_weight", "length_bonus"}:
             raise SimulstError(f"{self.path}: {SEARCH} may hold only ctc_weight and length_bonus; choose them again.")
         return build_options(JointBeamSearch, values, f"{self.path}: {SEARCH}", "the search")
@@ -163,23 +156,23 @@ class Experiment:
         """The vocabulary, in order."""
         tokens = self.config["token_list"]
         if isinstance(tokens, str):
-            try:
-                text = self.read(tokens).decode()
-            except UnicodeDecodeError as error:
-                raise SimulstError(
-                    f"{self.path}: {tokens} is not UTF-8; give the one that ESPnet trained with."
-                ) from error
+            text = decoded(self.read(tokens), self.path / tokens, "give the one that ESPnet trained with")
             return [line.rstrip() for line in text.removesuffix("\n").split("\n")]
         return [str(token) for token in tokens]
 
-    @staticmethod
-    def _packed(archive: zipfile.ZipFile) -> tuple[str, str]:
-        meta = _yaml(archive.read("meta.yaml"))
+    def _packed(self, archive: zipfile.ZipFile) -> tuple[str, str]:
+        meta = self._yaml(archive.read("meta.yaml"), "its configuration")
         config = next(
             value for key, value in meta["yaml_files"].items() if key in ("st_train_config", "asr_train_config")
         )
         weights = next(value for key, value in meta["files"].items() if key in ("st_model_file", "asr_model_file"))
         return config, weights
+
+    def _yaml(self, data: bytes, what: str) -> Any:
+        try:
+            return load_yaml(data.decode(), fast=True)  # otherwise a vocabulary of thousands takes a second
+        except (UnicodeDecodeError, yaml.YAMLError) as error:
+            raise SimulstError(f"{self.path}: {what} is not valid YAML ({first_line(error)}).") from error
 
     def _newest(self) -> str:
         for pattern in CHECKPOINTS:
@@ -195,11 +188,3 @@ def _one_ends_in_the_other(path: str, other: str) -> bool:
     parts, others = ([part for part in Path(one).parts if part != "/"] for one in (path, other))
     both = min(len(parts), len(others))
     return parts[-both:] == others[-both:]
-
-
-def _yaml(data: bytes) -> Any:
-    try:
-        # Fast: otherwise a vocabulary of thousands takes a second.
-        return load_yaml(data.decode(), fast=True)
-    except UnicodeDecodeError as error:
-        raise yaml.YAMLError(str(error)) from error
