@@ -166,10 +166,8 @@ class CascadeSession(Session, Window):
         """What follows in the recogniser's best hypothesis, up to the end of the sentence."""
         if self._final or not self._settings.unstable:
             return ""
-        more = self._stream.unstable_text
-        if not more:
-            return ""
-        ended, last = split_sentences(rest + more, self._settings.most_words, self._unit)
+        text = rest + self._stream.unstable_text
+        ended, last = split_sentences(text, self._settings.most_words, self._unit)
         return (ended[0] if ended else last)[len(rest) :]
 
     # ---- what leaves: sentences, not audio ----
