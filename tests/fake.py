@@ -7,7 +7,7 @@ import math
 import os
 import random
 import time
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Callable, Hashable, Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from types import SimpleNamespace
@@ -306,6 +306,14 @@ def noted(patch: Any, owner: Any, name: str, what: Callable[..., Any]) -> list[A
 
     patch.setattr(owner, name, note)
     return found
+
+
+def pushed(stream: Any, audio: np.ndarray, cuts: Iterable[int] = ()) -> list[tuple[str, float]]:
+    """Push all audio of a stream, cut at these places. Returns: its words, and when each was written, in ms."""
+    for piece in np.split(audio, list(cuts)):
+        stream.push(piece)
+    stream.push(audio[:0], finished=True)
+    return [(word.text, word.delay_ms) for word in stream.emissions]
 
 
 def full_context(samples: int) -> dict[str, Any]:

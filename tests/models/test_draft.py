@@ -9,6 +9,7 @@ import pytest
 import tiny_espnet
 import tiny_huggingface
 import tiny_speech_llm
+from fake import pushed
 
 from simulst.config import parse_decoding
 from simulst.errors import SimulstError
@@ -38,9 +39,7 @@ def emitted(model: object, source: str, target: str, **search: object) -> list[t
         },
         "test",
     )
-    stream = open_stream(model, decoding, source, target)
-    stream.push(AUDIO, finished=True)
-    return [(word.text, word.delay_ms) for word in stream.emissions]
+    return pushed(open_stream(model, decoding, source, target), AUDIO)
 
 
 @pytest.mark.parametrize("kind", FAMILIES)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import dataclasses
 import math
-from itertools import pairwise
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -15,7 +14,7 @@ import tiny_espnet
 import tiny_huggingface
 import tiny_pieces
 import torch
-from fake import context_of, noted
+from fake import context_of, noted, pushed
 from tiny_espnet import noise
 
 from simulst.calls import Steps
@@ -81,9 +80,8 @@ def large(name: str, full: ESPnet, endless: Whisper, huggingface: dict[str, Mode
 def decode(model: Model, how: Decoding, cuts: list[int], memo: Memo | None = None, samples: int = 60000) -> Any:
     stream = open_stream(model, how, "es", "en", meter=Meter(memo))
     assert isinstance(stream, Stream)
-    for start, end in pairwise([0, *cuts, samples]):
-        stream.push(noise(samples)[start:end], finished=end == samples)
-    return stream.committed, stream.reads, [(e.text, e.delay_ms) for e in stream.emissions]
+    words = pushed(stream, noise(samples), cuts)
+    return stream.committed, stream.reads, words
 
 
 @pytest.mark.parametrize(
@@ -184,9 +182,7 @@ def test_the_guides_time_is_the_streams(
 
 
 def test_bad_guides(full: ESPnet, whisper: Whisper, folder: Path, guide: str, tmp_path: Path) -> None:
-    tiny_espnet.write(
-        tmp_path, model_conf={"st_mtlalpha": 0.0, "asr_weight": 0.3, "mtlalpha": 1.0, "report_bleu": False}
-    )
+    tiny_espnet.write(tmp_path, model_conf=tiny_espnet.NO_CTC)
     for path, words in (
         (str(tmp_path / "exp" / "st"), r"the guide .*st: the model has no CTC layer for the translation; train it"),
         (str(folder), "the guide .*ends: this kind of model has no CTC layer; give an ESPnet model"),

@@ -30,11 +30,13 @@ ENCODERS: dict[str, dict[str, Any]] = {
     "transformer": FULL,
 }
 
+LOSSES = {"st_mtlalpha": 0.3, "asr_weight": 0.3, "mtlalpha": 1.0, "report_bleu": False}
+NO_CTC = LOSSES | {"st_mtlalpha": 0.0}
 VGG_BLSTM: dict[str, Any] = {  # changes that make it paper B's model: pitch, VGG, BLSTM, an LSTM decoder, no CTC layer
     **{"encoder": "vgg_rnn", "decoder": "rnn", "frontend": "log_mel_pitch"},
     "encoder_conf": {"num_layers": 2, "hidden_size": 12, "output_size": WIDTH},
     "decoder_conf": {"num_layers": 2, "hidden_size": 14, "att_conf": {"atype": "add", "adim": 10}},
-    "model_conf": {"st_mtlalpha": 0.0, "asr_weight": 0.3, "mtlalpha": 1.0, "report_bleu": False},
+    "model_conf": NO_CTC,
 }
 
 
@@ -68,7 +70,7 @@ def write(folder: Path, encoder: str = "contextual_block_conformer", seed: int =
         **{"decoder": "transformer", "decoder_conf": {"attention_heads": 2, "linear_units": 24, "num_blocks": 2}},
         **{"token_type": token_type, "token_list": str(folder / "data" / "tokens.txt")},
         **{"src_token_type": "char", "src_token_list": ["<blank>", "<unk>", "a", "b", "<sos/eos>"]},
-        **{"model_conf": {"st_mtlalpha": 0.3, "asr_weight": 0.3, "mtlalpha": 1.0, "report_bleu": False}},
+        "model_conf": LOSSES,
         **({"bpemodel": "data/bpe.model"} if token_type == "bpe" else {}),
         **changes,
     }

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 import yaml
+from fake import pushed
 
 from simulst.calls import run_alone
 from simulst.config import parse_decoding
@@ -92,8 +93,5 @@ def write(folder: Path, translator: dict[str, Any], say: str, **settings: Any) -
 def streamed(model: Any, say: str, cut: int, **policy: Any) -> list[tuple[str, float]]:
     """What a stream writes, and when, of a text that comes in pieces of `cut` samples."""
     decoding = parse_decoding({"read": {"type": "chunk", "ms": 400}, **policy}, "test")
-    stream, samples = open_stream(model, decoding, "en", "de"), audio(say)
-    for start in range(0, len(samples), cut):
-        stream.push(samples[start : start + cut])
-    stream.push(samples[:0], finished=True)
-    return [(word.text, word.delay_ms) for word in stream.emissions]
+    samples = audio(say)
+    return pushed(open_stream(model, decoding, "en", "de"), samples, range(cut, samples.size, cut))

@@ -130,11 +130,7 @@ def models(chats: dict[str, Path], tmp_path_factory: pytest.TempPathFactory) -> 
 
 
 def written(model: Any, cuts: list[int], decoding: Any) -> list[tuple[str, float]]:
-    stream = open_stream(model, decoding, "en", "de")
-    samples = speaker.audio(SAY)
-    for start, end in zip([0, *cuts], [*cuts, len(samples)], strict=True):
-        stream.push(samples[start:end], finished=end == len(samples))
-    return [(word.text, word.delay_ms) for word in stream.emissions]
+    return fake.pushed(open_stream(model, decoding, "en", "de"), speaker.audio(SAY), cuts)
 
 
 @settings(max_examples=8)

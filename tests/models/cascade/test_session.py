@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 import speaker
-from fake import RATE, Loudness
+from fake import RATE, Loudness, pushed
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
@@ -50,10 +50,8 @@ def run(
 ) -> tuple[str, list[float]]:
     stream = open_stream(model, decoding(commit, ms), *pair.split("-"))
     samples = speaker.audio(say)
-    for start in range(0, len(samples), cut):
-        stream.push(samples[start : start + cut])
-    stream.push(np.zeros(0, np.float32), finished=True)
-    return "".join(e.text for e in stream.emissions), [e.delay_ms for e in stream.emissions]
+    words = pushed(stream, samples, range(cut, samples.size, cut))
+    return "".join(text for text, _ in words), [delay for _, delay in words]
 
 
 COMMITS = ({"type": "local_agreement", "n": 2}, {"type": "hold", "n": 2}, {"type": "all"})

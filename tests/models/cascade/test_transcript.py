@@ -11,6 +11,7 @@ import pytest
 import soundfile
 import yaml
 from click.testing import CliRunner
+from fake import pushed
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -65,10 +66,8 @@ def heard(
     decoding = parse_decoding({**EVERY, "commit": commit}, "test")
     stream = open_stream(load_model(path), decoding, "en", "de", names=(name,))
     samples = np.zeros(round(seconds * RATE), np.float32)
-    for start in range(0, samples.size, cut):
-        stream.push(samples[start : start + cut])
-    stream.push(samples[:0], finished=True)
-    return stream.committed_text, [(word.text.strip(), word.delay_ms) for word in stream.emissions]
+    words = pushed(stream, samples, range(cut, samples.size, cut))
+    return stream.committed_text, [(text.strip(), delay) for text, delay in words]
 
 
 def test_words_are_heard_when_they_have_ended(folder: Path) -> None:

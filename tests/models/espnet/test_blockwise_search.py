@@ -11,9 +11,10 @@ import numpy as np
 import pytest
 import tiny_espnet
 import torch
-from fake import Loudness
+from fake import Loudness, pushed
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tiny_espnet import NO_CTC, noise
 
 from simulst.config import Decoding
 from simulst.errors import SimulstError
@@ -68,10 +69,6 @@ def models(tmp_path_factory: pytest.TempPathFactory) -> dict[str, ESPnet]:
 @pytest.fixture
 def blockwise(models: dict[str, ESPnet]) -> ESPnet:
     return models["blockwise"]
-
-
-def noise(samples: int, seed: int = 0) -> np.ndarray:
-    return np.random.default_rng(seed).normal(0, 0.1, samples).astype(np.float32)
 
 
 def decode(model: ESPnet, how: Decoding, audio: np.ndarray, cuts: list[int], memo: Memo | None = None) -> Any:
@@ -187,25 +184,19 @@ def test_after_a_pause_the_model_starts_anew(
     for cuts, shared in (([], None), ([1, 30000, 70001, 99999, 120000], memo), ([55555], memo)):
         stream = open_stream(model, how, "en", "de", meter=Meter(shared))
         assert isinstance(stream, SegmentedStream)
-        for start, end in pairwise([0, *cuts, audio.size]):
-            stream.push(audio[start:end], finished=end == audio.size)
-        runs.append([(e.text, e.delay_ms) for e in stream.emissions])
+        runs.append(pushed(stream, audio, cuts))
     assert runs[0] == runs[1] == runs[2]
     texts = []
     for begin, end in stream.segments:
         alone = Stream(model.session(Opening("en", "de")), how)
-        alone.push(audio[round(begin * 16) : round(end * 16)])
-        alone.push(audio[:0], finished=True)
-        texts += [e.text.strip() for e in alone.emissions]
+        texts += [text.strip() for text, _ in pushed(alone, audio[round(begin * 16) : round(end * 16)])]
     assert len(stream.segments) == 2
     assert [text.strip() for text, _ in runs[0]] == texts
 
 
 def test_a_model_without_a_ctc_layer(tmp_path: Path) -> None:
     audio = noise(40000)
-    tiny_espnet.write(
-        tmp_path, model_conf={"st_mtlalpha": 0.0, "asr_weight": 0.3, "mtlalpha": 1.0, "report_bleu": False}
-    )
+    tiny_espnet.write(tmp_path, model_conf=NO_CTC)
     without = load_model(tmp_path / "exp" / "st")
     assert decode(without, Decoding(Block(), All()), audio, [])[1]
     for ctc_weight in (0.0, 0.3):  # not "write 'ctc_weight: 0.0'", which would not be enough

@@ -11,7 +11,7 @@ import sounds
 import tiny_espnet
 import torch
 import yaml
-from fake import opened
+from fake import opened, pushed
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -259,10 +259,7 @@ def test_policies_whatever_the_pieces_and_beside_others(model: ESPnet) -> None:
         texts = set()
         for cuts, meter in (([], Meter()), ([1, 5000, 5001, 17000], Meter()), ([9000], Meter(memo))):
             stream = Stream(model.session(Opening("en", "de", meter)), decoding)
-            for piece in np.split(audio, cuts):
-                stream.push(piece)
-            stream.push(audio[:0], finished=True)
-            texts.add(tuple((e.text, e.delay_ms) for e in stream.emissions))
+            texts.add(tuple(pushed(stream, audio, cuts)))
         assert len(texts) == 1 and texts != {()}
 
 

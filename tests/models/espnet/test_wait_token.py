@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 import tiny_espnet
 import torch
+from fake import pushed
 from tiny_espnet import frames_of, noise
 
 from simulst.config import Decoding
@@ -91,12 +92,11 @@ def stream_of(model: ESPnet, read: Any, lag: int, search: SearchOptions = GREEDY
 def test_a_model_that_was_taught_to_wait_waits(taught: tuple[ESPnet, Any, Chunk], lag: int, piece: int) -> None:
     model, _, read = taught
     stream = stream_of(model, read, lag)
-    for start in range(0, SAMPLES, piece):
-        stream.push(noise(SAMPLES, 7)[start : start + piece], finished=start + piece >= SAMPLES)
+    words = pushed(stream, noise(SAMPLES, 7), range(piece, SAMPLES, piece))
     ends = np.arange(read.initial_wait_ms, SAMPLES / 16, read.ms).tolist()
     assert stream.reads == [*ends, SAMPLES / 16]
     a, b = (model.text((token,)) for token in words_of(model))
-    written = [(word.text.strip(), word.delay_ms) for word in stream.emissions]
+    written = [(text.strip(), delay) for text, delay in words]
     assert written == [(a, ends[lag]), (b, ends[lag]), *((a, end) for end in ends[lag + 1 :]), (b, SAMPLES / 16)]
     assert stream.committed_text == " ".join(word for word, _ in written)
     assert list(stream.committed) == [*model.vocabulary.lags[lag], *text_of(model, lag, len(ends))]
@@ -112,8 +112,7 @@ def test_beside_a_ctc_layer(taught: tuple[ESPnet, Any, Chunk], search: JointBeam
     driver.finish()
     for (seed, lag), stream in streams.items():
         alone = stream_of(model, read, lag, search)
-        for start in range(0, SAMPLES, 7000):
-            alone.push(noise(SAMPLES, seed)[start : start + 7000], finished=start + 7000 >= SAMPLES)
+        pushed(alone, noise(SAMPLES, seed), range(7000, SAMPLES, 7000))
         assert alone.committed == stream.committed and alone.reads == stream.reads
         assert stream.committed.count(model.vocabulary.wait or 0) == len(stream.reads) - 1
 
