@@ -345,8 +345,8 @@ def noise(seconds: float, seed: int = 0) -> np.ndarray:
     return (samples * (1.5 + np.sin(np.arange(samples.size) / 3000))).astype(np.float32)
 
 
-def to_ctranslate2(model: Path, out: Path) -> Path:
-    """A Whisper as CTranslate2's own converter writes it."""
+def to_ctranslate2(model: Path, out: Path, files: Sequence[str] = ("tokenizer.json",)) -> Path:
+    """A model as CTranslate2's own converter writes it, with copies of some of its files."""
     from ctranslate2.converters import TransformersConverter
 
-    return Path(TransformersConverter(str(model), copy_files=["tokenizer.json"]).convert(str(out)))
+    return Path(TransformersConverter(str(model), copy_files=list(files)).convert(str(out)))

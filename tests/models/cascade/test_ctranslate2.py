@@ -7,11 +7,11 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-import ctranslate2
 import pytest
 import speaker
 import tiny_huggingface
 from fake import opened as opened_stop
+from tiny_huggingface import to_ctranslate2
 
 from simulst.background import Background
 from simulst.calls import Batched
@@ -31,19 +31,17 @@ CHATS = (*FILES, "chat_template.jinja", "generation_config.json")
 
 
 @pytest.fixture(scope="module")
-def folders(tmp_path_factory: pytest.TempPathFactory) -> dict[str, tuple[Path, Path]]:
+def folders(chats: dict[str, Path], tmp_path_factory: pytest.TempPathFactory) -> dict[str, tuple[Path, Path]]:
     """For each kind the original and the converted model."""
     place = tmp_path_factory.mktemp("ct2")
-    found = {}
-    for kind in ("marian", "m2m"):
-        original = tiny_huggingface.write_text_model(place / kind, kind, pad_last=kind == "marian")
-        converter = ctranslate2.converters.TransformersConverter(str(original), copy_files=list(FILES))
-        found[kind] = original, Path(converter.convert(str(place / f"{kind}-ct2")))
-    for kind in ("llama", "qwen3"):
-        original = tiny_huggingface.write_language_model(place / kind, kind)
-        converter = ctranslate2.converters.TransformersConverter(str(original), copy_files=list(CHATS))
-        found[kind] = original, Path(converter.convert(str(place / f"{kind}-ct2")))
-    return found
+    texts = {
+        kind: tiny_huggingface.write_text_model(place / kind, kind, pad_last=kind == "marian")
+        for kind in ("marian", "m2m")
+    }
+    return {
+        kind: (original, to_ctranslate2(original, place / f"{kind}-ct2", CHATS if kind in chats else FILES))
+        for kind, original in (texts | chats).items()
+    }
 
 
 def opened(folder: Path, **options: Any) -> Any:
@@ -126,8 +124,7 @@ def test_texts_without_and_with_a_prefix_share_no_batch(folders: dict[str, tuple
 def test_all_of_a_long_text_is_read(tmp_path: Path) -> None:
     """Of texts with more than 1024 tokens, CTranslate2 would drop the end."""
     original = tiny_huggingface.write_text_model(tmp_path / "t5", "t5")
-    converter = ctranslate2.converters.TransformersConverter(str(original), copy_files=list(FILES))
-    ours = opened(Path(converter.convert(str(tmp_path / "t5-ct2"))))
+    ours = opened(to_ctranslate2(original, tmp_path / "t5-ct2", FILES))
     texts = [ours.source("the cat " * 600 + end) for end in ("the dog sat", "by the mat")]
     assert min(len(text.tokens) for text in texts) > 1100
     texts = [replace(text, most=5) for text in texts]

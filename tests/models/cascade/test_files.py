@@ -7,7 +7,6 @@ import sys
 from collections.abc import Callable
 from pathlib import Path
 
-import ctranslate2
 import pytest
 import speaker
 import tiny_espnet
@@ -34,9 +33,8 @@ def cascade(translator: str, model: Callable[[Path], Path], **options: str) -> C
 
 def converted(folder: Path, **options: str) -> Path:
     original = tiny_huggingface.write_text_model(folder / "original", "marian", pad_last=True)
-    files = [] if options else ["tokenizer.json", "tokenizer_config.json"]
-    converter = ctranslate2.converters.TransformersConverter(str(original), copy_files=files)
-    return Path(converter.convert(str(folder / "model")))
+    files = () if options else ("tokenizer.json", "tokenizer_config.json")
+    return tiny_huggingface.to_ctranslate2(original, folder / "model", files)
 
 
 def experiment(folder: Path) -> Path:

@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 import torch
 import transformers
-from fake import Asks, noted, opened
+from fake import Asks, noted, opened, pushed
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from tiny_huggingface import KINDS, PAIRS, noise
@@ -96,10 +96,7 @@ def decoding(policy: dict[str, Any], ms: int = 600) -> Any:
 
 def run(model: HuggingFace, policy: dict[str, Any], samples: np.ndarray, cut: int, meter: Meter | None = None) -> Any:
     stream = open_stream(model, decoding(policy), *pair_of(model), meter=meter)
-    for start in range(0, len(samples), cut):
-        stream.push(samples[start : start + cut])
-    stream.push(np.zeros(0, np.float32), finished=True)
-    return [(e.text, e.delay_ms) for e in stream.emissions]
+    return pushed(stream, samples, range(cut, samples.size, cut))
 
 
 @pytest.mark.parametrize("number", range(len(POLICIES)))
