@@ -102,13 +102,10 @@ class RecurrentDecoder:
         return RecurrentState([()], nothing, nothing)
 
     @torch.inference_mode()
-    def step(
-        self, tokens: Tensor, state: RecurrentState, memory: RecurrentMemory, *, attention: bool = False
-    ) -> tuple[Tensor, RecurrentState]:
+    def step(self, tokens: Tensor, state: RecurrentState, memory: RecurrentMemory) -> tuple[Tensor, RecurrentState]:
         """Read one token of each hypothesis, (n,) int64. The old state is not changed.
 
-        attention: not used, as the state always has the source attention.
-        Returns: log p of the next token, (n, V) float32, and the new state.
+        Returns: log p of the next token, (n, V) float32, and the new state, which has the source attention.
         """
         query = self._attention.mlp_dec(state.hidden[0])
         energies = self._attention.gvec(torch.tanh(memory.keys + query[:, None]))[:, :, 0]
@@ -128,6 +125,7 @@ class RecurrentDecoder:
 
 class Carried:
     """The decoder of one utterance, see `simulst.search.beam.Decoder`. A search goes on from states of those before it.
+    They always have the source attention, asked for or not.
 
     `prefill` takes the state after the longest known part of the prefix, and reads only the rest of it with the frames
     of now, token by token. The last token of the prefix is always read, since the next one is predicted from these
