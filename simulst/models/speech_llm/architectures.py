@@ -32,6 +32,10 @@ TRANSLATE = "Translate the speech from {source} to {target}. Write the translati
 TRANSCRIBE = "Transcribe the speech in {source}. Write the words and nothing else."
 
 
+Around = tuple[Tokens, Tokens]
+"""The tokens before the audio, and those from there to where the answer begins."""
+
+
 @dataclass(frozen=True)
 class Template:
     """What is used of chat_template.json."""
@@ -69,12 +73,9 @@ class SpeechLLM(Architecture):
         before, after = self.chat(source, target, previous)
         return before + after
 
-    def chat(
-        self, source: str, target: str, previous: Tokens = (), background: Background = NOTHING
-    ) -> tuple[Tokens, Tokens]:
-        """The tokens before the audio, and those from there to where the answer begins.
+    def chat(self, source: str, target: str, previous: Tokens = (), background: Background = NOTHING) -> Around:
+        """What stands around the audio. previous: of the text before the window.
 
-        previous: of the text before the window.
         Raises SimulstError: a language that the model does not have; a chat template that has no place for audio.
         """
         return self.around(self.asked(source, target, previous, background), self.system)
@@ -99,7 +100,7 @@ class SpeechLLM(Architecture):
             )
         return name.title()
 
-    def around(self, asked: str, system: str) -> tuple[Tokens, Tokens]:
+    def around(self, asked: str, system: str) -> Around:
         """What the chat template writes around the audio of a message, with what is asked after it."""
         token = self.tokenizer.convert_ids_to_tokens(self.audio_token)
         parts = [{"type": "audio", "audio": ""}, *([{"type": "text", "text": asked}] if asked else [])]
@@ -175,9 +176,7 @@ class Voxtral(SpeechLLM):
 
     library = "VoxtralForConditionalGeneration"
 
-    def chat(
-        self, source: str, target: str, previous: Tokens = (), background: Background = NOTHING
-    ) -> tuple[Tokens, Tokens]:
+    def chat(self, source: str, target: str, previous: Tokens = (), background: Background = NOTHING) -> Around:
         known, names = self.tokenizer.get_vocab(), ("[INST]", "[BEGIN_AUDIO]", "[/INST]")
         if lacking := [name for name in names if name not in known]:
             raise SimulstError(f"{self.path}: the tokeniser has no token {lacking[0]}; copy the model's own.")
@@ -223,9 +222,7 @@ class Qwen3ASR(SpeechLLM):
 
     library = "Qwen3ASRForConditionalGeneration"
 
-    def chat(
-        self, source: str, target: str, previous: Tokens = (), background: Background = NOTHING
-    ) -> tuple[Tokens, Tokens]:
+    def chat(self, source: str, target: str, previous: Tokens = (), background: Background = NOTHING) -> Around:
         from transformers.models.qwen3_asr.processing_qwen3_asr import LANGUAGE_CODE_TO_NAME
 
         name = LANGUAGE_CODE_TO_NAME.get(code_of(source))
