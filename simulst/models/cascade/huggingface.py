@@ -7,6 +7,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Literal
 
+import torch
+
 from simulst.calls import Alone, Steps
 from simulst.errors import SimulstError
 from simulst.hypotheses import Beam, Hypothesis, Tokens
@@ -192,8 +194,6 @@ class TextTranslation(Translation):
 
 def encode_text(model: Any, tokens: list[int]) -> Any:
     """The encoder's frames of a text, (T, width)."""
-    import torch
-
     with torch.inference_mode():
         source = torch.tensor([tokens], device=model.device)
         return model.get_encoder()(input_ids=source).last_hidden_state[0]

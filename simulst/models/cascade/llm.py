@@ -7,6 +7,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+import torch
+
 from simulst.calls import Steps
 from simulst.errors import SimulstError
 from simulst.hypotheses import Beam, Hypothesis, Tokens
@@ -171,8 +173,6 @@ class LLMTranslation(Translation):
         return self._draft.cut(len(prefix), stop)
 
     def seen(self, source: str, target: str) -> Seen:
-        import torch
-
         from simulst.models.huggingface.attention import Wanted
         from simulst.models.huggingface.causal import CausalDecoder
 
@@ -203,8 +203,6 @@ class LLMTranslation(Translation):
         return self._open[1]
 
     def _search(self, chat: Prompt, sentence: str, options: JointBeamSearch, heads: HeadPairs) -> JointSearch:
-        import torch
-
         from simulst.models.huggingface.attention import Wanted
         from simulst.models.huggingface.causal import CausalDecoder
 
