@@ -16,6 +16,7 @@ import yaml
 from simulst.calls import run_alone
 from simulst.hypotheses import WAIT, lag_token
 from simulst.models import load_model
+from simulst.models.espnet.encoding import encode_whole
 
 WIDTH, MELS = 16, 20
 CONTEXTUAL = {
@@ -138,6 +139,11 @@ def frames_of(session: Any) -> torch.Tensor:
     """The encoder frames (t, width) of all audio so far, as far as the session's window holds them."""
     run_alone(session._encoding.encode())
     return torch.cat([session._model.no_frames, *(part.frames for part in session._encoding.parts)])
+
+
+def encoded(model: Any, audio: np.ndarray) -> torch.Tensor:
+    """The encoder frames (t, width) of a whole utterance."""
+    return torch.cat(encode_whole(model, audio))
 
 
 def _tokens(folder: Path, token_type: str) -> list[str]:

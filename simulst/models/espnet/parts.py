@@ -12,7 +12,6 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, ClassVar
 
-import numpy as np
 import torch
 from torch import Tensor
 
@@ -108,10 +107,6 @@ class Parts:
         All have equal lengths, so that no row is padding.
         """
         return [one.clone() for one in self.full_context(torch.stack([*reduced]))]  # no stream holds others' memory
-
-    def encode(self, audio: np.ndarray) -> Tensor:
-        """Encode an utterance, (n,) float32, with a full-context encoder → encoder frames (t, width)."""
-        return self.full_context(self.reduction.all(audio)[None])[0]
 
     @property
     def reduction(self) -> Reduction:

@@ -73,7 +73,7 @@ def both(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactor
 def test_as_espnet(both: tuple[ESPnet, Any], samples: int, seed: int) -> None:
     model, theirs = both
     audio = np.random.default_rng(seed).normal(0, 0.1, samples).astype(np.float32)
-    ours = model.encode(audio)
+    ours = tiny_espnet.encoded(model, audio)
     with torch.inference_mode():
         features, lengths = theirs.frontend(torch.from_numpy(audio)[None], torch.tensor([samples]))
         features, lengths = theirs.normalize(features, lengths)
@@ -98,7 +98,7 @@ def test_prefixes_as_by_themselves(both: tuple[ESPnet, Any], ends: list[int], sa
         reduced = [model.reduction.all(one[:end], rows) for one, rows in zip(audio, known, strict=True)]
         frames = model.full_context(torch.stack(reduced))
         for one, found in zip(audio, frames, strict=True):
-            torch.testing.assert_close(found, model.encode(one[:end]), atol=2e-5, rtol=1e-5)
+            torch.testing.assert_close(found, tiny_espnet.encoded(model, one[:end]), atol=2e-5, rtol=1e-5)
 
 
 @settings(max_examples=15)
@@ -116,7 +116,7 @@ def test_audio_that_grows(both: tuple[ESPnet, Any], cuts: list[int], samples: in
         [part] = encoding.parts
         if model.full_context.factor > 1:  # READ makes no step without a new frame
             assert encoding.available == len(part.frames)
-        torch.testing.assert_close(part.frames, model.encode(audio[:end]), atol=2e-5, rtol=1e-5)
+        torch.testing.assert_close(part.frames, tiny_espnet.encoded(model, audio[:end]), atol=2e-5, rtol=1e-5)
         reach = model.full_context.least + model.features.n_fft // model.features.hop  # at each of the two ends
         computed = sum(max(0, call.args[3] - call.args[2]) for call in asked.call_args_list)
         assert computed <= (end - start) // model.features.hop + 3 * reach
@@ -126,6 +126,6 @@ def test_a_text_may_have_25_tokens_a_second_however_long_frames_are(both: tuple[
     """And no fewer than a token a frame, as Nguyen et al. 2021 have it."""
     model, _ = both
     seconds, least = 4.0, model.search.length_ratio
-    frames = len(model.encode(np.zeros(round(seconds * 16000), np.float32)))
+    frames = len(tiny_espnet.encoded(model, np.zeros(round(seconds * 16000), np.float32)))
     assert least >= 1 and least * (frames + 3) >= 25 * seconds
     assert least == 1 or least * frames <= 25 * seconds

@@ -73,7 +73,7 @@ def test_the_mask_is_what_so_many_units_give(tmp_path: Path, layer: str) -> None
     tiny_espnet.write(tmp_path, "transformer", encoder_conf={**tiny_espnet.FULL, "input_layer": layer})
     model, audio = load_model(tmp_path / "exp/st"), noise(SAMPLES, 0)
     frame = {"conv2d": 40, "conv2d6": 60}[layer]
-    total = len(model.encode(audio))
+    total = len(tiny_espnet.encoded(model, audio))
     for k in (1, 2, 5):
         for frames in (2, 3, 7):
             config = {**vars_of(layer), "wait_k": k, "wait_unit_ms": frames * frame}
@@ -81,7 +81,7 @@ def test_the_mask_is_what_so_many_units_give(tmp_path: Path, layer: str) -> None
             assert lagging is not None
             for i, row in enumerate(lagging.visible(torch.zeros(9), total)):
                 heard = (k + i) * frames * frame * 16
-                alone = len(model.encode(audio[:heard])) if heard < SAMPLES else total
+                alone = len(tiny_espnet.encoded(model, audio[:heard])) if heard < SAMPLES else total
                 assert row.tolist() == [number < alone for number in range(total)]
 
 
@@ -98,7 +98,7 @@ def test_stepped_decoding_equals_training(both: tuple[ESPnet, Any]) -> None:
     audio = noise(SAMPLES, 1)
     tokens = torch.randint(2, 20, (10,), generator=torch.manual_seed(1)).tolist()
     expected = taught(theirs, audio, tokens)
-    session, frames = model.session(Opening("en", "de")), model.encode(audio)
+    session, frames = model.session(Opening("en", "de")), tiny_espnet.encoded(model, audio)
     assert model.decoder.lagging is not None
     writes, unidirectional = model.decoder.lagging.writes, model.decoder.lagging.unidirectional
     for j, row in enumerate(expected):
