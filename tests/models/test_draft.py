@@ -9,7 +9,7 @@ import pytest
 import tiny_espnet
 import tiny_huggingface
 import tiny_speech_llm
-from fake import pushed
+from fake import noted, pushed
 
 from simulst.config import parse_decoding
 from simulst.errors import SimulstError
@@ -44,24 +44,14 @@ def emitted(model: object, source: str, target: str, **search: object) -> list[t
 
 @pytest.mark.parametrize("kind", FAMILIES)
 def test_words_and_times_are_those_without_a_draft(kind: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    steps = {"drafts": 0, "steps": 0}
-
-    def counted(name: str, answer: object) -> object:
-        def count(self: object) -> object:
-            steps[name] += 1
-            return answer(self)
-
-        return count
-
-    monkeypatch.setattr(beam.DraftStep, "answer", counted("drafts", beam.DraftStep.answer))
-    monkeypatch.setattr(beam.DecoderStep, "answer", counted("steps", beam.DecoderStep.answer))
+    drafts, steps = (noted(monkeypatch, kind, "answer", lambda _: 1) for kind in (beam.DraftStep, beam.DecoderStep))
     model = load_model(str(write(tmp_path / kind, kind)), 1)
     languages = ("en", "de") if kind == "conformer" else ("es", "en")
     expected = emitted(model, *languages)
-    without = steps["steps"]
-    assert expected and not steps["drafts"]
+    without = len(steps)
+    assert expected and not drafts
     assert emitted(model, *languages, draft=True) == expected
-    assert steps["drafts"] and steps["steps"] - without + steps["drafts"] <= without
+    assert drafts and len(steps) - without + len(drafts) <= without
 
 
 def test_who_has_no_draft(tmp_path: Path) -> None:

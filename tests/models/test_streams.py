@@ -17,7 +17,7 @@ import speaker
 import tiny_huggingface
 import tiny_whisper
 import torch
-from fake import Loudness
+from fake import Loudness, noted
 
 from simulst.audio.units import SAMPLE_RATE
 from simulst.audio.vad import CHUNK
@@ -144,13 +144,7 @@ def test_half_precisions_together(dtype: str, tmp_path: Path, monkeypatch: pytes
     monkeypatch.setattr("simulst.models.huggingface.decoder.is_fast", lambda precision: True)
     model = load_model(tiny_huggingface.write(tmp_path / "huggingface", "whisper"), threads=1, dtype=dtype)
     how = replace(HOW, search=FAMILIES["huggingface"][3], segment=Whole())
-    rows, answer = list[int](), DecoderStep.answer_together
-
-    def answered(calls: Any) -> Any:
-        rows.append(sum(len(call.tokens) for call in calls))
-        return answer(calls)
-
-    monkeypatch.setattr(DecoderStep, "answer_together", answered)
+    rows = noted(monkeypatch, DecoderStep, "answer_together", lambda calls: sum(len(call.tokens) for call in calls))
     audios = [talk()[0][start : start + 24000] for start in range(0, 18000, 3000)]
     streams: list[list[Any]] = [[open_stream(model, how, "es", "en") for _ in audios] for _ in range(2)]
     driver = Driver(math.inf)
@@ -192,15 +186,8 @@ def test_streams_together(family: str, cut: bool, tmp_path: Path, monkeypatch: p
         alone: Any = open_stream(model, way, source, target)
         alone.push(samples, finished=True)
         expected.append(alone)
-    driver, answer = Driver(math.inf), Driver._answer
-    batches, asked = list[int](), set[str]()
-
-    def answered(self: Driver, runs: Any) -> None:
-        batches.append(len(runs))
-        asked.update(getattr(run.call, "function", type(run.call)).__name__ for run in runs)
-        answer(self, runs)
-
-    monkeypatch.setattr(Driver, "_answer", answered)
+    batches = noted(monkeypatch, Driver, "_answer", lambda self, runs: [run.call for run in runs])
+    driver = Driver(math.inf)
     for way, samples in zip(ways, audios, strict=True):
         streams.append(open_stream(model, way, source, target))
         driver.push(streams[-1], samples, True)
@@ -212,8 +199,9 @@ def test_streams_together(family: str, cut: bool, tmp_path: Path, monkeypatch: p
         scores = [[one.score for one in beams(each)] for each in (stream, alone)]
         assert scores[0] == pytest.approx(scores[1], abs=1e-4)
     assert any(stream.emissions for stream in streams)
+    asked = {getattr(call, "function", type(call)).__name__ for calls in batches for call in calls}
     assert asked - {"tell", "hear"} == CALLS[family] and ("hear" in asked) == cut  # tell: only of 3 s or more
-    assert (max(batches, default=1) > 1) == (cut or family != "cascade")
+    assert (max(map(len, batches), default=1) > 1) == (cut or family != "cascade")
 
 
 WINDOWED = (espnet("contextual_block_transformer", window=20), "en", "de", GREEDY)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
@@ -343,6 +344,11 @@ def noise(seconds: float, seed: int = 0) -> np.ndarray:
     """(n,) float32, loud and quiet by turns."""
     samples = np.random.default_rng(seed).standard_normal(round(seconds * 16000)) * 0.1
     return (samples * (1.5 + np.sin(np.arange(samples.size) / 3000))).astype(np.float32)
+
+
+def change(file: Path, **values: object) -> None:
+    """Change what a file of JSON says."""
+    file.write_text(json.dumps(json.loads(file.read_text()) | values))
 
 
 def to_ctranslate2(model: Path, out: Path, files: Sequence[str] = ("tokenizer.json",)) -> Path:

@@ -1,7 +1,6 @@
 """Tiny random Marian, M2M-100 and language models, turned into CTranslate2's form by its own converter."""
 
 import copy
-import json
 import shutil
 from dataclasses import replace
 from pathlib import Path
@@ -11,7 +10,7 @@ import pytest
 import speaker
 import tiny_huggingface
 from fake import opened as opened_stop
-from tiny_huggingface import to_ctranslate2
+from tiny_huggingface import change, to_ctranslate2
 
 from simulst.background import Background
 from simulst.calls import Batched
@@ -183,8 +182,7 @@ def test_bad_models(folders: dict[str, tuple[Path, Path]], tmp_path: Path) -> No
     plain = Path(shutil.copytree(chats, tmp_path / "plain", ignore=shutil.ignore_patterns("*.jinja")))
     whisper.mkdir()
     (whisper / "model.bin").write_bytes(b"\x06\0\0\0\x0c\0WhisperSpec\0" + bytes(9))
-    settings = json.loads((chats / "tokenizer_config.json").read_text())
-    (chats / "tokenizer_config.json").write_text(json.dumps({**settings, "model_max_length": 40}))
+    change(chats / "tokenizer_config.json", model_max_length=40)
     with pytest.raises(SimulstError, match=r"the chat has .* tokens, but the model reads 40; give it fewer examples"):
         opened(chats).source("the cat " * 20)
     for folder, options, words in (

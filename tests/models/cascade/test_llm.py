@@ -9,6 +9,7 @@ import speaker
 import tiny_huggingface
 import torch
 import transformers
+from fake import noted
 
 from simulst.background import Background
 from simulst.config import parse_decoding
@@ -49,9 +50,7 @@ def test_greedy_search_is_the_librarys(kind: str, chats: dict[str, Path]) -> Non
 
 def test_what_is_known_is_not_read_again(chats: dict[str, Path], monkeypatch: pytest.MonkeyPatch) -> None:
     ours = translation(chats["llama"])
-    model, read = ours._loaded.model, []
-    forward = model.forward
-    monkeypatch.setattr(model, "forward", lambda **k: read.append(k["input_ids"].shape[1]) or forward(**k))
+    read = noted(monkeypatch, ours._loaded.model, "forward", lambda **given: given["input_ids"].shape[1])
     speaker.searched(ours, "the cat sat", (), GREEDY, None)
     first, read[:] = read[0], []
     speaker.searched(ours, "the cat sat on", (), GREEDY, None)

@@ -305,10 +305,13 @@ def test_answers_that_are_cut(server: Any, tmp_path: Path, caplog: pytest.LogCap
             opened(server, tmp_path).push(speaker.audio(SAY), finished=True)
 
 
-def test_a_key(server: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_key_and_extra_fields(server: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """They stand in each request."""
     monkeypatch.setenv("MY_KEY", "abc")
-    opened(server, tmp_path, key="MY_KEY").push(speaker.audio(SAY), finished=True)
-    assert all(headers["Authorization"] == "Bearer abc" for _, headers, _ in server.asked)
+    extra = {"chat_template_kwargs": {"enable_thinking": False}}
+    opened(server, tmp_path, key="MY_KEY", extra=extra).push(speaker.audio(SAY), finished=True)
+    for _, headers, body in server.asked:
+        assert headers["Authorization"] == "Bearer abc" and body["chat_template_kwargs"] == {"enable_thinking": False}
 
 
 @pytest.mark.parametrize("status", [301, 302, 303, 307, 308])
@@ -387,13 +390,6 @@ def test_bad_answers(server: Any, tmp_path: Path, answer: Any, words: str, monke
     with pytest.raises(SimulstError, match=words) as caught:
         stream.push(samples[len(samples) // 2 :], finished=True)
     assert written and len(stream.emissions) >= written and "\n" not in str(caught.value)
-
-
-def test_extra_fields(server: Any, tmp_path: Path) -> None:
-    """They stand in each request."""
-    extra = {"chat_template_kwargs": {"enable_thinking": False}}
-    opened(server, tmp_path, extra=extra).push(speaker.audio(SAY), finished=True)
-    assert all(body["chat_template_kwargs"] == {"enable_thinking": False} for _, _, body in server.asked)
 
 
 def test_a_key_that_no_header_can_hold(server: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

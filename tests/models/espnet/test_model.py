@@ -17,6 +17,7 @@ import tiny_espnet
 import tiny_pieces
 import torch
 import yaml
+from fake import noted
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from tiny_espnet import frames_of, noise
@@ -114,18 +115,11 @@ def test_readers_share_blocks(models: dict[str, ESPnet], samples: int, readers: 
     model = models["contextual_block_conformer"]
     audio = noise(100000)
     memo = Memo()
-    read: list[int] = []
-
-    def encode_blocks(pieces: Any) -> Any:
-        [(features, *_)] = pieces
-        read.append(features.shape[1])
-        return ESPnet.encode_blocks(model, pieces)
-
     known: set[int] = set()
     for cuts, less in readers:
         length = max(0, samples - less)
         with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(model, "encode_blocks", encode_blocks)
+            read = noted(patch, model, "encode_blocks", lambda pieces: sum(new.shape[1] for new, *_ in pieces))
             patch.setattr(encoding, "seconds_of_blocks", lambda model, blocks: 0.0)
             ours = encoded(model.session(Opening("en", "de", Meter(memo))), audio[:length], cuts)
         torch.testing.assert_close(
@@ -135,7 +129,6 @@ def test_readers_share_blocks(models: dict[str, ESPnet], samples: int, readers: 
         known.add(length)
         if len(known) == 1 and read:
             assert sum(read) == model.features.count(length, final=True)
-        read.clear()
 
 
 @pytest.fixture

@@ -11,7 +11,7 @@ import sounds
 import tiny_espnet
 import torch
 import yaml
-from fake import opened, pushed
+from fake import noted, opened, pushed
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -178,12 +178,12 @@ def test_the_state_is_carried_on_as_in_the_paper(
     predictions: list[torch.Tensor] = []
     step = model.decoder.step
 
-    def noted(*arguments: Any, **options: Any) -> Any:
-        log_p, state = step(*arguments, **options)
+    def predicted(*about: Any) -> Any:
+        log_p, state = step(*about)
         predictions.append(log_p[0])
         return log_p, state
 
-    monkeypatch.setattr(model.decoder, "step", noted)
+    monkeypatch.setattr(model.decoder, "step", predicted)
     written = set()
     for seed in range(2):
         audio = noise(25000, seed)
@@ -224,11 +224,7 @@ def test_only_what_follows_the_carried_state_is_read(model: ESPnet, monkeypatch:
     """And after new frames that gives other scores than reading everything again, as the paper means it."""
     assert isinstance(model.decoder, RecurrentDecoder)
     decoder = Carried(model.decoder)
-    steps: list[int] = []
-    step = model.decoder.step
-    monkeypatch.setattr(
-        model.decoder, "step", lambda tokens, *rest: (steps.append(len(tokens)), step(tokens, *rest))[1]
-    )
+    steps = noted(monkeypatch, model.decoder, "step", lambda tokens, *_: len(tokens))
     for prefix, read in (((9, 3, 4, 5), 4), ((9, 3, 4, 5), 1), ((9, 3, 4, 5, 6, 7), 2), ((9, 8), 2)):
         memory = decoder.memory()
         memory.append(random_frames(5, len(steps)))

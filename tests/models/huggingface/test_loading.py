@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 import tiny_huggingface
 import transformers
+from tiny_huggingface import LAYERS, change
 
 from simulst.errors import SimulstError
 from simulst.models.huggingface.model import HuggingFace
@@ -17,14 +18,6 @@ from simulst.models.registry import load_model
 @pytest.fixture
 def copy(folders: dict[str, Path], tmp_path: Path) -> Path:
     return Path(shutil.copytree(folders["mbart"], tmp_path / "copy"))
-
-
-def change(name: str, **values: object) -> Callable[[Path], None]:
-    def changed(folder: Path) -> None:
-        content = json.loads((folder / name).read_text())
-        (folder / name).write_text(json.dumps({**content, **values}))
-
-    return changed
 
 
 def cut_tokeniser(folder: Path) -> None:
@@ -72,7 +65,7 @@ def test_what_is_no_speech_model(copy: Path, spoil: Callable[[Path], None], word
 def test_a_whisper_of_english_alone(folders: dict[str, Path], tmp_path: Path) -> None:
     """Its tokeniser may have all languages."""
     folder = Path(shutil.copytree(folders["whisper"], tmp_path / "whisper"))
-    change("generation_config.json", is_multilingual=False)(folder)
+    change(folder / "generation_config.json", is_multilingual=False)
     architecture = load_model(folder, threads=1).architecture  # type: ignore[attr-defined]
     names = architecture.tokenizer.convert_ids_to_tokens(architecture.prompt("en", "en"))
     assert names == ["<|startoftranscript|>", "<|notimestamps|>"]
@@ -95,9 +88,7 @@ def test_a_configuration_with_fewer_layers(tmp_path: Path, kind: str, key: str) 
     """As that of a distilled model beside the weights of the whole one."""
     folder = tiny_huggingface.write(tmp_path / "model", kind)
     load_model(folder, threads=1)
-    config = json.loads((folder / "config.json").read_text())
-    config[key] -= 1
-    (folder / "config.json").write_text(json.dumps(config))
+    change(folder / "config.json", **{key: LAYERS - 1})
     with pytest.raises(
         SimulstError, match=r"the weights hold '.*layers\.1\..*, which the model of config\.json does not have"
     ):
@@ -122,8 +113,7 @@ def test_a_configuration_with_fewer_layers(tmp_path: Path, kind: str, key: str) 
 )
 def test_features_of_another_model(tmp_path: Path, kind: str, changed: dict[str, int], words: str) -> None:
     folder = tiny_huggingface.write(tmp_path / "model", kind)
-    file = folder / "preprocessor_config.json"
-    file.write_text(json.dumps(json.loads(file.read_text()) | changed))
+    change(folder / "preprocessor_config.json", **changed)
     with pytest.raises(SimulstError, match=words):
         load_model(folder, threads=1)
 

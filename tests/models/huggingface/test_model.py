@@ -2,7 +2,6 @@
 
 import contextlib
 import itertools
-import json
 import math
 import shutil
 from dataclasses import replace
@@ -17,7 +16,7 @@ import transformers
 from fake import Asks, noted, opened, pushed
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tiny_huggingface import KINDS, PAIRS, noise
+from tiny_huggingface import KINDS, PAIRS, change, noise
 
 from simulst.calls import Batched, run_alone
 from simulst.config import parse_decoding
@@ -361,8 +360,7 @@ def test_only_the_heads_that_the_model_names_align(model: HuggingFace, monkeypat
 
 def test_a_distilled_whisper_has_not_its_teachers_heads(folders: dict[str, Any], tmp_path: Path) -> None:
     shutil.copytree(folders["whisper"], tmp_path / "whisper")
-    path = tmp_path / "whisper" / "generation_config.json"
-    path.write_text(json.dumps({**json.loads(path.read_text()), "alignment_heads": [[1, 0], [7, 1]]}))
+    change(tmp_path / "whisper/generation_config.json", alignment_heads=[[1, 0], [7, 1]])
     model: Any = load_model(tmp_path / "whisper", threads=1)
     assert model.architecture.alignment_heads == ()
 

@@ -13,7 +13,7 @@ import tiny_speech_llm
 import torch
 import transformers
 from fake import noted, pushed
-from tiny_huggingface import noise
+from tiny_huggingface import change, noise
 from tiny_speech_llm import AUDIO, KINDS, SECONDS
 
 from simulst.background import Background
@@ -285,9 +285,8 @@ class Mine(SpeechLLM):
 
 def test_code_of_the_model_is_not_run_without_consent(folders: dict[str, Path], tmp_path: Path) -> None:
     folder = Path(shutil.copytree(folders["phi4_multimodal"], tmp_path / "copy"))
-    config = json.loads((folder / "config.json").read_text())
-    config |= {"model_type": "phi4mm", "auto_map": {"AutoConfig": "own.Config", "AutoModelForCausalLM": "own.Model"}}
-    (folder / "config.json").write_text(json.dumps(config))
+    classes = {"AutoConfig": "own.Config", "AutoModelForCausalLM": "own.Model"}
+    change(folder / "config.json", model_type="phi4mm", auto_map=classes)
     (folder / "own.py").write_text("raise SystemExit('it ran')")
     with pytest.raises(SimulstError, match="copy: the model wants to run Python code of its own; read that code, and"):
         load_model(folder)
@@ -302,8 +301,7 @@ def test_an_adapter_is_a_part_of_the_model(folders: dict[str, Path], tmp_path: P
     with pytest.raises(SimulstError, match=r"copy: speech-lora (needs a package that is missing|cannot be read) \("):
         load_model(folder)
     granite = Path(shutil.copytree(folders["granite_speech"], tmp_path / "granite"))
-    config = json.loads((granite / "config.json").read_text()) | {"has_lora_adapter": True}
-    (granite / "config.json").write_text(json.dumps(config))
+    change(granite / "config.json", has_lora_adapter=True)
     with pytest.raises(SimulstError, match="granite: the model hears by an adapter, which needs the package peft"):
         load_model(granite)
 
