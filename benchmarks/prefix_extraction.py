@@ -15,6 +15,7 @@ import json
 import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import Any
 from unittest import mock
 
 import click
@@ -71,7 +72,8 @@ def main(
             session = espnet.session(Opening("en", "de"))
             session.extend(audio[row] if end == frames[row] else audio[row][: end * FRAME], final=True)
             run_alone(session._encoding.encode())
-            search = JointSearch(espnet.decoder, options, espnet.vocabulary.sos, espnet.vocabulary.eos)
+            decoder: Any = espnet.decoder
+            search = JointSearch(decoder, options, espnet.vocabulary.sos, espnet.vocabulary.eos)
             for part in session._encoding.parts:
                 search.append(part.frames)
             return run_alone(joint_beam_search(search, forced))[0].tokens

@@ -183,7 +183,8 @@ class Translator:
 
     def _search(self, question: Question) -> Steps[list[Hypothesis]]:
         vocabulary = self._model.vocabulary
-        search = JointSearch(self._model.decoder, self._options, vocabulary.sos, vocabulary.eos)
+        decoder: Any = self._model.decoder  # a CachedDecoder, see extract.py
+        search = JointSearch(decoder, self._options, vocabulary.sos, vocabulary.eos)
         search.append(self._encoded[question.row, question.end])
         prefix = self._language + question.forced
         give_up = None
