@@ -82,8 +82,7 @@ class Chat:
         self.path, self.tokenizer = path, tokenizer
         if not tokenizer.chat_template:
             raise SimulstError(f"{path}: the tokeniser has no chat template; give a model that was trained to chat.")
-        named = [] if named is None else named if isinstance(named, list) else [named]
-        ends = {*named, *([] if tokenizer.eos_token_id is None else [tokenizer.eos_token_id])}
+        ends = {*(named if isinstance(named, list) else [named]), tokenizer.eos_token_id} - {None}
         if not ends:
             raise SimulstError(f"{path}: generation_config.json names no eos_token_id; add it.")
         # A sentence's translation is one line. What follows it would be an explanation.

@@ -70,7 +70,8 @@ class Architecture:
         ends = self._setting("eos_token_id")
         if ends is None:
             raise SimulstError(f"{path}: config.json and generation_config.json name no eos_token_id; add it.")
-        self.eos, *other_ends = ends if isinstance(ends, list) else [ends]
+        self.ends: Tokens = tuple(ends if isinstance(ends, list) else [ends])
+        self.eos, *other_ends = self.ends
         bad_words = self._setting("bad_words_ids") or []
         never = [*(self._setting("suppress_tokens") or []), *other_ends, *(w[0] for w in bad_words if len(w) == 1)]
         self.never: Tokens = tuple(token for token in never if 0 <= token != self.eos)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 import math
 from collections.abc import Sequence
 from dataclasses import replace
@@ -204,9 +203,8 @@ class HuggingFaceSession(WindowedSession):
     def _known_tokens(self) -> Tokens:
         if not self._model.shows_previous:
             return ()
-        spell = functools.partial(self._model.tokens, target=self.opening.target)
         most = min(PROMPT_TOKENS - PREVIOUS_TOKENS, self._model.positions // 4)
-        return known_tokens(self._model.path, self.opening.background, spell, most)
+        return known_tokens(self._model.path, self.opening.background, self.spell, most)
 
     def _end_times(self, tokens: Tokens) -> Sequence[float]:
         run_alone(self._encode())

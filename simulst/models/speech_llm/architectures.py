@@ -55,9 +55,8 @@ class SpeechLLM(Architecture):
 
     def __init__(self, *parts: Any) -> None:
         super().__init__(*parts)
-        named = self._setting("eos_token_id")
-        ends = {*(named if isinstance(named, list) else [named]), self.tokenizer.eos_token_id} - {None}
-        self.ends: Tokens = (self.eos, *sorted(ends - {self.eos}))
+        ends = {*self.ends, self.tokenizer.eos_token_id} - {None}
+        self.ends = (self.eos, *sorted(ends - {self.eos}))
         self.never = tuple({*self.tokenizer.all_special_ids, self.audio_token} - ends)
 
     @property

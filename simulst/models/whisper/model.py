@@ -88,7 +88,7 @@ class WhisperSession(WindowedSession):
 
     def _known_tokens(self) -> Tokens:
         most = PROMPT_TOKENS - PREVIOUS_TOKENS
-        return known_tokens(self._model.path, self.opening.background, self._model.tokens, most)
+        return known_tokens(self._model.path, self.opening.background, self.spell, most)
 
     def text(self, tokens: Tokens) -> str:
         return self._model.text(tokens)
