@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 import speaker
+from fake import noted
 
 from simulst.config import parse_decoding
 from simulst.errors import SimulstError
@@ -376,9 +377,7 @@ def drops(begin: bytes) -> Iterator[bytes]:
 )
 def test_bad_answers(server: Any, tmp_path: Path, answer: Any, words: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """One sentence, and the stream's words so far are kept."""
-    loaded: list[Server] = []
-    load = Server.load
-    monkeypatch.setattr(Server, "load", lambda self, *rest: (loaded.append(self), load(self, *rest))[1])
+    loaded = noted(monkeypatch, Server, "load", lambda self, *_: self)
     stream = opened(server, tmp_path, timeout=300.0)
     samples = speaker.audio(SAY)
     server.answer = loud

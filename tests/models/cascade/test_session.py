@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 import speaker
-from fake import RATE, Loudness, pushed
+from fake import RATE, Loudness, noted, pushed
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
@@ -67,11 +67,10 @@ def test_all_of_it_is_translated(tmp_path: Path, commit: dict[str, Any]) -> None
     assert run(model, commit, cut=50000) == (text, delays)
 
 
-def test_the_recogniser_is_told_what_it_can_hear(tmp_path: Path) -> None:
+def test_the_recogniser_is_told_what_it_can_hear(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """It writes the source language, so it sees none of the target language; the translator sees all."""
     model: Any = cascade(tmp_path)[0]
-    told, translate = [], model._translate
-    model._translate = lambda opening: told.append(opening.background) or translate(opening)
+    told = noted(monkeypatch, model, "_translate", lambda opening: opening.background)
     known = Background("A talk.", "Una charla.", (("beam", "haz"), ("CTC", "CTC"), ("", "ruido")))
     stream: Any = open_stream(model, decoding(COMMITS[2]), "en", "es", background=known)
     heard = stream.session._stream.session.opening.background
@@ -79,11 +78,10 @@ def test_the_recogniser_is_told_what_it_can_hear(tmp_path: Path) -> None:
     assert heard.target_terms == ("beam", "CTC") and told == [known]
 
 
-def test_it_is_told_more_while_it_runs(tmp_path: Path) -> None:
+def test_it_is_told_more_while_it_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Recogniser and translator, each in its language, at once; a sentence is then translated again."""
     model: Any = cascade(tmp_path)[0]
-    opened, translate = [], model._translate
-    model._translate = lambda opening: opened.append(opening.background) or translate(opening)
+    opened = noted(monkeypatch, model, "_translate", lambda opening: opening.background)
     stream: Any = open_stream(model, decoding(COMMITS[0]), "en", "es")
     stream.push(speaker.audio(SAY)[:RATE])
     known = told("beam=haz; =ruido", text="A talk.", target_text="Una charla.")
