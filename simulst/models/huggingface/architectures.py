@@ -12,7 +12,7 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import torch
@@ -57,6 +57,7 @@ class Architecture:
     """
 
     library = ""  # the class of transformers that the weights are loaded as; empty: the one for speech-to-text models
+    extracting: ClassVar[dict[str, Any]] = {"padding": True}  # how the extractor makes features of windows
     session_class: Any = None  # serves an utterance; None: a HuggingFaceSession
     shows_previous = False  # whether the prompt has the text before the window
     alignment_heads: HeadPairs = ()  # those that show when a token was spoken; none: all
@@ -138,7 +139,7 @@ class Architecture:
         """What the encoder reads of several windows of audio, (n,) float32 each, padded to the longest of them."""
         # Some extractors divide features by their deviation, which is 0 in digital silence.
         with np.errstate(divide="ignore", invalid="ignore"):
-            found = self.extractor(list(windows), sampling_rate=SAMPLE_RATE, return_tensors="pt", padding=True)
+            found = self.extractor(list(windows), sampling_rate=SAMPLE_RATE, return_tensors="pt", **self.extracting)
         return {name: torch.where(values.isfinite(), values, 0) for name, values in found.items()}
 
     def terms(self, background: Background, options: JointOptions, language: str) -> Terms | None:

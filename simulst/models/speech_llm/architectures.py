@@ -10,7 +10,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import torch
@@ -141,6 +141,7 @@ class Qwen2Audio(SpeechLLM):
     """Qwen2-Audio, whose encoder reads 30 s; of its frames, 40 ms each, those of padding are left out."""
 
     library = "Qwen2AudioForConditionalGeneration"
+    extracting: ClassVar = {"padding": "max_length", "return_attention_mask": True}
 
     @property
     def longest_seconds(self) -> float:
@@ -153,10 +154,6 @@ class Qwen2Audio(SpeechLLM):
 
         found, token = super().template, self.tokenizer.convert_ids_to_tokens(self.audio_token)
         return found if token in found else str(Qwen2AudioProcessor(self.extractor, self.tokenizer).chat_template)
-
-    def inputs(self, windows: Sequence[np.ndarray]) -> dict[str, Tensor]:
-        options = {"padding": "max_length", "return_attention_mask": True, "return_tensors": "pt"}
-        return dict(self.extractor(list(windows), sampling_rate=SAMPLE_RATE, **options))
 
     def encoded(self, inputs: dict[str, Tensor]) -> list[Encoded]:
         from transformers.masking_utils import create_bidirectional_mask
@@ -220,6 +217,7 @@ class Qwen3ASR(SpeechLLM):
     """Qwen3-ASR, which transcribes. It is told a context and the language, with which its answer begins."""
 
     library = "Qwen3ASRForConditionalGeneration"
+    extracting: ClassVar = {"padding": True, "return_attention_mask": True}
 
     def chat(self, source: str, target: str, previous: Tokens = (), background: Background = NOTHING) -> Around:
         from transformers.models.qwen3_asr.processing_qwen3_asr import LANGUAGE_CODE_TO_NAME
@@ -232,10 +230,6 @@ class Qwen3ASR(SpeechLLM):
             )
         before, after = self.around("", instructed(self.text(previous), source, target, background).strip())
         return before, after + self._tokens(f"language {name}<asr_text>")
-
-    def inputs(self, windows: Sequence[np.ndarray]) -> dict[str, Tensor]:
-        options = {"padding": True, "return_attention_mask": True, "return_tensors": "pt"}
-        return dict(self.extractor(list(windows), sampling_rate=SAMPLE_RATE, **options))
 
     def encoded(self, inputs: dict[str, Tensor]) -> list[Encoded]:
         features = inputs["input_features"]
