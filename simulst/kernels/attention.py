@@ -15,7 +15,8 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
-from simulst.kernels.compiler import build, tell
+from simulst.errors import warn_once
+from simulst.kernels.compiler import build
 
 LEAST_SLOTS = 64  # the least capacity of a pool of tokens; smaller pools would be copied too often
 
@@ -158,7 +159,7 @@ def compiled_attention() -> Any:
     """The module with `Compiled`, which is as `ByTorch` for arrays, `PanelMemory` and `normed`; None: use torch."""
     kernels = build("simulst.kernels.compiled_attention")
     if kernels and not _agrees(kernels):
-        tell("attention compiled for this processor does not agree with torch's; torch computes it, which is slower.")
+        warn_once("compiled attention does not agree with torch's here; torch computes it, which is slower.")
         return None
     return kernels
 

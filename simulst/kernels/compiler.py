@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import hashlib
 import importlib
-import logging
 import sys
 import threading
 from collections.abc import Callable
@@ -16,12 +15,10 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any, TypeVar
 
-from simulst.errors import first_line
+from simulst.errors import first_line, warn_once
 
 F = TypeVar("F", bound=Callable[..., Any])
-logger = logging.getLogger(__name__)
 _built: dict[str, ModuleType | None] = {}
-_told: set[str] = set()
 _lock = threading.RLock()
 
 
@@ -51,20 +48,13 @@ def build(name: str) -> Any:
     return _built[name]
 
 
-def tell(sentence: str) -> None:
-    """Warn, but only once."""
-    if sentence not in _told:
-        _told.add(sentence)
-        logger.warning(sentence)
-
-
 def _build(name: str) -> ModuleType | None:
     try:
         import numba  # noqa: F401
 
         module = importlib.import_module(name)
     except ImportError as error:
-        tell(f"nothing is compiled for this processor ({error}), so decoding is slower; pip install 'simulst[fast]'.")
+        warn_once(f"nothing is compiled here ({error}), so decoding is slower; pip install 'simulst[fast]'.")
         return None
     marked = {key: value for key, value in vars(module).items() if hasattr(value, "to_compile")}
     try:
@@ -72,13 +62,13 @@ def _build(name: str) -> ModuleType | None:
             _compile(module, marked, True)
         except Exception as error:
             _compile(module, marked, False)
-            tell(
+            warn_once(
                 f"compiled code can't be kept ({first_line(error)}), so each start takes some seconds longer; set "
                 "NUMBA_CACHE_DIR to a folder where you may write."
             )
     except Exception as error:  # of any kind, since numba and LLVM have many
         vars(module).update(marked)
-        tell(f"{name} can't be compiled ({type(error).__name__}: {first_line(error)}); decoding goes on without it.")
+        warn_once(f"{name} can't be compiled ({type(error).__name__}: {first_line(error)}); decoding does without it.")
         return None
     return module
 

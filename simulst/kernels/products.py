@@ -12,7 +12,8 @@ from typing import Protocol
 import numpy as np
 import torch
 
-from simulst.kernels.compiler import build, tell
+from simulst.errors import warn_once
+from simulst.kernels.compiler import build
 
 LARGEST = 127  # of 8-bit weights
 Made = Callable[[np.ndarray, np.ndarray], "Product"]
@@ -93,7 +94,7 @@ def _fastest(integers: bool) -> Made:
         made: Made = compiled.PairProduct if integers else compiled.FloatProduct
         if _agree(made, by_torch):
             return made
-        tell("products compiled for this processor do not agree with torch's, so torch computes them, which is slower.")
+        warn_once("compiled products do not agree with torch's here; torch computes them, which is slower.")
     return by_torch
 
 

@@ -11,6 +11,7 @@ import numba.core.caching
 import pytest
 
 import simulst
+from simulst.errors import warn_once
 from simulst.kernels import compiler
 
 LOOPS = """
@@ -33,7 +34,7 @@ def loops(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.syspath_prepend(tmp_path)
     monkeypatch.delitem(sys.modules, "loops", raising=False)
     monkeypatch.delitem(compiler._built, "loops", raising=False)
-    monkeypatch.setattr(compiler, "_told", set())
+    warn_once.cache_clear()
     return tmp_path / "loops.py"
 
 
