@@ -34,6 +34,7 @@ NO_NUMBERS = (  # what is said of scores
     "scores are not numbers (NaN); the checkpoint or the audio is broken, or the model's numbers are too large for "
     "float16."
 )
+BLANK = 0  # the label of no token: its score after any prefix is -inf
 LEAST_SUM = 1e-250  # of products of probabilities; a smaller sum may have lost some of them to underflow
 
 
@@ -75,13 +76,12 @@ class CTCPrefixScorer:
     CTCPrefixes cover the frames that were there when they were made. `advance` extends them to newer frames.
 
     log_probs: (T, V) log posteriors of the CTC layer, on any device; T may be 0. Those below -745 count as -inf.
-    blank: index of the blank. It is not a token, so its score after any prefix is -inf.
     """
 
-    def __init__(self, log_probs: torch.Tensor, blank: int = 0) -> None:
+    def __init__(self, log_probs: torch.Tensor) -> None:
         """Raises SimulstError as `append` does."""
         build(__name__)
-        self.frames, self._blank = 0, blank
+        self.frames = 0
         self._posteriors = np.empty((log_probs.shape[1], 0))  # (V, room): those of a token lie side by side
         self._silence = np.empty(0)  # (room,) log p(blank)
         self.append(log_probs)
@@ -100,7 +100,7 @@ class CTCPrefixScorer:
             self._posteriors, self._silence = np.empty((len(self._posteriors), room)), np.empty(room)
             self._posteriors[:, :used], self._silence[:used] = known
         self._posteriors[:, used : self.frames] = np.exp(new.T)
-        self._silence[used : self.frames] = new[:, self._blank]
+        self._silence[used : self.frames] = new[:, BLANK]
 
     def force(self, tokens: tuple[int, ...], known: CTCPrefixes | None = None) -> CTCPrefixes:
         """A given prefix, n = 1.
@@ -127,13 +127,13 @@ class CTCPrefixScorer:
     def score(self, prefixes: CTCPrefixes, candidates: np.ndarray) -> np.ndarray:
         """Score each of n prefixes followed by each of its k candidates, (n, k) → log p(g·c...), (n, k) float64."""
         assert len(candidates) == len(prefixes.score) and prefixes.frames <= self.frames
-        return _score(prefixes.tokens, prefixes.forward, candidates, self._posteriors, self._blank)
+        return _score(prefixes.tokens, prefixes.forward, candidates, self._posteriors)
 
     def extend(self, prefixes: CTCPrefixes, rows: np.ndarray, tokens: np.ndarray) -> CTCPrefixes:
         """The m prefixes that are prefixes[rows[i]] followed by tokens[i]; both are (m,) int64."""
         assert rows.shape == tokens.shape and prefixes.frames <= self.frames
         old = prefixes.tokens, prefixes.forward, prefixes.frontier
-        return CTCPrefixes(*_extend(*old, rows, tokens, self._posteriors, self._silence, self._blank))
+        return CTCPrefixes(*_extend(*old, rows, tokens, self._posteriors, self._silence))
 
     def advance(self, prefixes: CTCPrefixes, exact: bool = True) -> CTCPrefixes:
         """The same prefixes over all frames so far.
@@ -152,7 +152,7 @@ class CTCPrefixScorer:
         score, frontier = prefixes.score, prefixes.frontier.copy()
         if exact:
             frontier[:, 1, 0] = now[:, 1, -1]
-            posteriors = self._posteriors, self._silence, prefixes.frames, self._blank
+            posteriors = self._posteriors, self._silence, prefixes.frames
             now, gained = _follow_all(now, prefixes.tokens, frontier, *posteriors)
             score = np.logaddexp(score, gained)
         else:
@@ -221,7 +221,6 @@ def _follow(
     posteriors: np.ndarray,
     silence: np.ndarray,
     first: int,
-    blank: int,
     followed: np.ndarray,
 ) -> np.ndarray:
     """Add a token to each of m prefixes, over t frames from number `first` on.
@@ -237,7 +236,7 @@ def _follow(
     for i in range(count):
         again[i] = tokens[i] == last[i]
         p = _of_token(posteriors, tokens[i], first, first + frames)
-        if tokens[i] == blank:
+        if tokens[i] == BLANK:
             known[i, 0] = known[i, 1] = -np.inf
         else:
             phi = forward[rows[i], again[i]]
@@ -247,14 +246,14 @@ def _follow(
         share[i] = math.exp(known[i, 0] - either[i]) if known[i, 0] > -np.inf else 0.0
     # Frame by frame, so that the processor computes the prefixes side by side.
     for t in range(frames):
-        p_blank = posteriors[blank, first + t]
+        p_blank = posteriors[BLANK, first + t]
         for i in range(count):
             # In units of the larger one of `either` and Φ. So it takes one exponential and one logarithm.
             old, phi = either[i], forward[rows[i], again[i], t]
             unit = max(old, phi)
             less = math.exp(min(old, phi) - unit) if unit > -np.inf else 0.0
             before, entered = (less, 1.0) if phi > old else (1.0, less)
-            spoken = posteriors[tokens[i], first + t] * (share[i] * before + entered) if tokens[i] != blank else 0.0
+            spoken = posteriors[tokens[i], first + t] * (share[i] * before + entered) if tokens[i] != BLANK else 0.0
             both = spoken + p_blank * before
             either[i] = unit + math.log(both) if both > 0 and unit > -np.inf else -np.inf
             share[i] = spoken / both if both > 0 else 0.0
@@ -265,10 +264,8 @@ def _follow(
     return gained
 
 
-@compiled("f8[:,::1](i8[:,:], f8[:,:,::1], i8[:,:], f8[:,::1], i8)")
-def _score(
-    tokens: np.ndarray, forward: np.ndarray, candidates: np.ndarray, posteriors: np.ndarray, blank: int
-) -> np.ndarray:
+@compiled("f8[:,::1](i8[:,:], f8[:,:,::1], i8[:,:], f8[:,::1])")
+def _score(tokens: np.ndarray, forward: np.ndarray, candidates: np.ndarray, posteriors: np.ndarray) -> np.ndarray:
     frames, length = forward.shape[2] - 1, tokens.shape[1]
     scores = np.full(candidates.shape, -np.inf)
     either, again = np.empty(frames), np.empty(frames)
@@ -279,14 +276,14 @@ def _score(
             p = _of_token(posteriors, token, 0, frames)
             if length and token == tokens[i, length - 1]:
                 scores[i, k] = _sum(forward[i, 1], _weights(forward[i, 1], again), again, p)
-            elif token != blank:
+            elif token != BLANK:
                 scores[i, k] = _sum(forward[i, 0], most, either, p)
     return scores
 
 
 @compiled(
     "Tuple((i8[:,::1], f8[::1], f8[:,:,::1], f8[:,:,::1]))"
-    "(i8[:,:], f8[:,:,::1], f8[:,:,::1], i8[::1], i8[:], f8[:,::1], f8[::1], i8)",
+    "(i8[:,:], f8[:,:,::1], f8[:,:,::1], i8[::1], i8[:], f8[:,::1], f8[::1])",
 )
 def _extend(
     tokens: np.ndarray,
@@ -296,7 +293,6 @@ def _extend(
     added: np.ndarray,
     posteriors: np.ndarray,
     silence: np.ndarray,
-    blank: int,
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
     """tokens, forward and frontier of n prefixes → tokens, score, forward and frontier of m."""
     count, length = len(rows), tokens.shape[1]
@@ -307,7 +303,7 @@ def _extend(
         for place in range(length):
             last[i] = longer[i, place] = tokens[rows[i], place]
         longer[i, length] = added[i]
-    score = _follow(forward, rows, last, added.copy(), known, posteriors, silence, 0, blank, followed)
+    score = _follow(forward, rows, last, added.copy(), known, posteriors, silence, 0, followed)
     for i in range(count):
         for part in range(2):
             for place in range(length + 1):
@@ -317,7 +313,7 @@ def _extend(
 
 
 @compiled(
-    "Tuple((f8[:,:,::1], f8[::1]))(f8[:,:,::1], i8[:,:], f8[:,:,::1], f8[:,::1], f8[::1], i8, i8)",
+    "Tuple((f8[:,:,::1], f8[::1]))(f8[:,:,::1], i8[:,:], f8[:,:,::1], f8[:,::1], f8[::1], i8)",
 )
 def _follow_all(
     forward: np.ndarray,
@@ -326,7 +322,6 @@ def _follow_all(
     posteriors: np.ndarray,
     silence: np.ndarray,
     first: int,
-    blank: int,
 ) -> tuple[np.ndarray, np.ndarray]:
     """From n empty prefixes to the complete ones, (n, L), a token at a time, over t frames from number `first` on.
 
@@ -340,7 +335,7 @@ def _follow_all(
         for i in range(count):
             added[i] = tokens[i, end - 1]
             known[i, 0], known[i, 1] = frontier[i, 0, end], frontier[i, 1, end]
-        gained = _follow(forward, rows, last, added, known, posteriors, silence, first, blank, now)
+        gained = _follow(forward, rows, last, added, known, posteriors, silence, first, now)
         for i in range(count):
             last[i] = added[i]
             frontier[i, 0, end], frontier[i, 1, end] = known[i, 0], known[i, 1]
