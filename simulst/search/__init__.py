@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, fields, replace
-from typing import Annotated, Any, ClassVar, Literal
+from typing import Annotated, Any, ClassVar, Literal, Self
 
 from pydantic import Field
 
@@ -92,6 +92,7 @@ class JointOptions(SearchOptions):
     no_repeat_ngram: Amount = 0
     terms_bonus: NotNegative = 0.0
 
+    final = "raw"  # some searches have an option for it
     short: ClassVar = {
         **{"beam": "beam", "ctc_weight": "ctc", "length_bonus": "bonus", "max_length_ratio": "ratio"},
         **{"no_repeat_ngram": "ngram", "terms_bonus": "terms"},
@@ -102,7 +103,7 @@ class JointOptions(SearchOptions):
     def needs(self) -> frozenset[Need]:
         return frozenset({Need.STEPS} | ({Need.CTC} if self.ctc_weight != 0 else set()))
 
-    def filled(self, usual: SearchOptions, gives: frozenset[Need]) -> JointOptions:
+    def filled(self, usual: SearchOptions, gives: frozenset[Need]) -> Self:
         weight, bonus = self.ctc_weight, self.length_bonus
         if weight is bonus is None and isinstance(usual, JointOptions):
             weight, bonus = usual.ctc_weight, usual.length_bonus
@@ -121,7 +122,7 @@ class JointOptions(SearchOptions):
     @property
     def per_token(self) -> bool:
         """Whether `joint_beam_search` ranks what it has found by score per token."""
-        return False
+        return self.final == "per_token"
 
     @property
     def keeps_width(self) -> bool:
@@ -156,10 +157,6 @@ class JointBeamSearch(JointOptions):
     @property
     def needs(self) -> frozenset[Need]:
         return super().needs | ({Need.DRAFT} if self.draft else set())
-
-    @property
-    def per_token(self) -> bool:
-        return self.final == "per_token"
 
     @property
     def keeps_width(self) -> bool:
@@ -209,17 +206,12 @@ class IBWBS(JointOptions):
     label = "IBWBS{changed:-}"
 
     @property
-    def per_token(self) -> bool:
-        return self.final == "per_token"
-
-    @property
     def needs(self) -> frozenset[Need]:
         return super().needs | {Need.INCREMENTAL}
 
-    def filled(self, usual: SearchOptions, gives: frozenset[Need]) -> IBWBS:
-        filled = super().filled(usual, gives)
-        assert isinstance(filled, IBWBS)
-        return replace(filled, repetition=Need.BLOCKS in gives if self.repetition is None else self.repetition)
+    def filled(self, usual: SearchOptions, gives: frozenset[Need]) -> Self:
+        repetition = Need.BLOCKS in gives if self.repetition is None else self.repetition
+        return replace(super().filled(usual, gives), repetition=repetition)
 
 
 def draft_after(committed: Tokens, options: SearchOptions, last: Tokens) -> Tokens:
