@@ -123,15 +123,6 @@ class _Stopped:
     held_back: int
     attention: np.ndarray
 
-    @property
-    def text(self) -> Hypothesis:
-        return Hypothesis(self.tokens, self.rank)
-
-    @property
-    def seen(self) -> Hypothesis:
-        """As COMMIT sees it: <eos> is a token."""
-        return Hypothesis(self.tokens + (END,) * self.ended, self.rank)
-
 
 class IncrementalBlockwiseBeamSearch:
     """IBWBS. Each block is searched from the committed tokens on. The decoder reads them again, over all frames.
@@ -170,8 +161,9 @@ class IncrementalBlockwiseBeamSearch:
         stopped.sort(key=lambda s: -s.rank)
         self._best = stopped[0]
         if final:  # all of it is the result
-            return Found(ranked([s.text for s in stopped], self._options.beam))
-        return Found(ranked([s.seen for s in stopped], self._options.beam), stopped[0].held_back)
+            return Found(ranked([Hypothesis(s.tokens, s.rank) for s in stopped], self._options.beam))
+        seen = [Hypothesis(s.tokens + (END,) * s.ended, s.rank) for s in stopped]  # for COMMIT, <eos> is a token
+        return Found(ranked(seen, self._options.beam), stopped[0].held_back)
 
     def forget(self, committed: Tokens, first: int, count: int) -> None:
         """Forget tokens that have left the window. The others keep their scores, as they were found.
