@@ -42,6 +42,7 @@ class Terms:
             if tokens:
                 node[END] = True
                 self._longest = max(self._longest, len(tokens))
+        self._firsts = sorted(self._trie)
 
     def __bool__(self) -> bool:
         return self._longest > 0
@@ -54,16 +55,8 @@ class Terms:
     def _continuing(self) -> Tensor:
         return torch.tensor(sorted(self._continues), dtype=torch.long)
 
-    def covered(self, tokens: Tokens, ended: bool = False) -> int:
-        """How many tokens have the bonus.
-
-        These are the tokens of all terms that stand in the text as whole words. If the text has not ended, they are
-        also those at its end with which a term may begin.
-        """
-        return self._covered(tokens, ended, not ended)[0]
-
     def _covered(self, tokens: Tokens, last_counts: bool, begun_counts: bool) -> tuple[int, list[dict[int, Any]]]:
-        """The number of covered tokens, and the places in the trie that the end of the text has reached.
+        """The number of tokens of terms that stand in the text as whole words, and the places in the trie at its end.
 
         last_counts: whether a term at the very end counts as whole. begun_counts: whether the beginning of one counts.
         """
@@ -98,10 +91,6 @@ class Terms:
             more, _ = self._covered((*tokens, token), False, True)
             log_p[token] = before[token] + self.bonus * (more - now)
 
-    @cached_property
-    def _firsts(self) -> list[int]:
-        return sorted(self._trie)
-
 
 def terms_of(
     background: Background,
@@ -126,7 +115,6 @@ def terms_of(
         # Some tokenisers put the space before a text by themselves.
         forms = spell(gap + term), spell(term)
         spellings.append(next((form for form in forms if text(before + form)[start:] == gap + term), forms[-1]))
-
     return Terms(spellings, options.terms_bonus, lambda: _going_on(text, before, size) if spaced else ())
 
 
