@@ -115,6 +115,7 @@ def terms_of(
         # Some tokenisers put the space before a text by themselves.
         forms = spell(gap + term), spell(term)
         spellings.append(next((form for form in forms if text(before + form)[start:] == gap + term), forms[-1]))
+
     return Terms(spellings, options.terms_bonus, lambda: _going_on(text, before, size) if spaced else ())
 
 

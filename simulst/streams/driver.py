@@ -25,7 +25,7 @@ from concurrent.futures import Future
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from queue import SimpleQueue
-from typing import Any, NamedTuple, Self, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 
@@ -263,7 +263,9 @@ class Driver:
             if (turn := getattr(call, "turn", None)) is not None:
                 self._ask_a_thread(run, call, turn)
                 return
-            run.since, run.key = time.perf_counter(), _group(run)
+            together = call.together if isinstance(call, Batchable) else None
+            # A number: it shares a batch with no other.
+            run.since, run.key = time.perf_counter(), id(run) if together is None else (type(call), together)
             self._waiting.setdefault(run.key, {})[run] = None
         except StopIteration as end:
             self._end(run).set_result(end.value)
@@ -304,13 +306,6 @@ def _take(answer: Any, steps: Steps[Any]) -> Call:
 
 def _throw(steps: Steps[Any], errors: list[BaseException]) -> Call:
     return steps.throw(errors.pop())
-
-
-def _group(run: _Run) -> Hashable:
-    """Which others may share a batch with it. A number: none."""
-    call = run.call
-    key = call.together if isinstance(call, Batchable) else None
-    return id(run) if key is None else (type(call), key)
 
 
 def _is_short_of_memory(error: BaseException) -> bool:
@@ -388,12 +383,6 @@ class DriverThread:
     def closed(self) -> bool:
         """Whether the thread has ended."""
         return not self._thread.is_alive()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *error: object) -> None:
-        self.close()
 
     def _begin(self, order: Callable[[], Future[T]]) -> Future[T]:
         """Give an order, whose result will be known."""

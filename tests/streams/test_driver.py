@@ -9,7 +9,7 @@ import threading
 import weakref
 from collections.abc import Hashable, Iterator, Sequence
 from concurrent.futures import Future
-from contextlib import contextmanager, nullcontext
+from contextlib import closing, contextmanager, nullcontext
 from dataclasses import dataclass, field
 from types import SimpleNamespace
 from typing import Any
@@ -427,7 +427,7 @@ def test_what_would_end_the_program_ends_a_push_alone(kind: type[BaseException])
         raise kind("odd")
 
     stream: Any = SimpleNamespace(push_steps=lambda *_: raises(), meter=Meter(), wait=lambda seconds: None)
-    with DriverThread() as thread:
+    with closing(DriverThread()) as thread:
         with pytest.raises(RuntimeError, match=rf"the model raised {kind.__name__}\(odd\)"):
             thread.push(stream, np.zeros(1, np.float32))
         with pytest.raises(RuntimeError, match=kind.__name__):
@@ -459,7 +459,7 @@ def test_clients_in_threads() -> None:
     chance = random.Random(1)
     cuts = [sorted(chance.sample(range(3 * RATE), 5)) for _ in models]
     found: dict[int, str] = {}
-    with DriverThread() as thread:
+    with closing(DriverThread()) as thread:
 
         def client(number: int) -> None:
             stream = thread.call(lambda: Stream(FakeSession(models[number], opening()), how))
@@ -491,7 +491,7 @@ def test_a_driver_that_waits_for_threads_serves_others() -> None:
     away: Any = SimpleNamespace(push_steps=lambda *_: asking(call, world), meter=Meter(), wait=waits.append)
     here: Any = SimpleNamespace(push_steps=lambda *_: doubled(1, [0], world), meter=Meter(), wait=waits.append)
     found: list[Any] = []
-    with DriverThread() as thread:
+    with closing(DriverThread()) as thread:
         client = threading.Thread(target=lambda: found.append(thread.push(away, np.zeros(1, np.float32))))
         client.start()
         call.came.wait()
