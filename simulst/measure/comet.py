@@ -75,8 +75,17 @@ class Comet:
     folder: Path | None = None
 
     def scores(self, segments: Sequence[Segment]) -> dict[str, list[float]]:
-        """Model → a score for each segment. Each model is loaded once, if at all. Raises as `score_segments`."""
-        return {model: score_segments(model, segments, self.known) for model in self.models}
+        """Model → a score for each segment by `comet-score`, which runs at most once a model and shows its progress.
+
+        Raises SimulstError: there is no `comet-score`; it ends with an error.
+        """
+        found = {}
+        for model in self.models:
+            scores = self.known.setdefault(_key(model), {})
+            if unknown := [segment for segment in dict.fromkeys(segments) if segment not in scores]:
+                scores.update(zip(unknown, _ask(model, unknown), strict=True))
+            found[model] = [scores[segment] for segment in segments]
+        return found
 
     def summary(self, texts: Texts, bootstrap: int = 1000) -> dict[str, Any]:
         """What scores.json holds: the first model's as COMET; of several models, all by their names, too."""
@@ -119,21 +128,6 @@ def segments_of(texts: Texts) -> list[Segment]:
         Segment(_line(source), _line(prediction), None if reference is None else _line(reference))
         for source, prediction, reference in zip(texts.sources, texts.predictions, references, strict=True)
     ]
-
-
-def score_segments(model: str, segments: Sequence[Segment], known: Known | None = None) -> list[float]:
-    """The score of each segment by `comet-score`, which runs once and shows its own progress on stderr.
-
-    model: its name on the Hugging Face hub, such as Unbabel/XCOMET-XL, or the path of a checkpoint (.ckpt).
-    known: scores that need not be computed again. What is computed is added.
-
-    Raises SimulstError: there is no `comet-score`; it ends with an error.
-    """
-    known = {} if known is None else known
-    scores = known.setdefault(_key(model), {})
-    if unknown := [segment for segment in dict.fromkeys(segments) if segment not in scores]:
-        scores.update(zip(unknown, _ask(model, unknown), strict=True))
-    return [scores[segment] for segment in segments]
 
 
 def read_kept(folders: Iterable[Path]) -> Known:

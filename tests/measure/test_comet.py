@@ -23,7 +23,7 @@ from printed import printed as simulst
 
 from simulst.errors import SimulstError
 from simulst.log.instance import Instance
-from simulst.measure.comet import KEPT, Segment, score_segments
+from simulst.measure.comet import KEPT, Comet, Segment
 from simulst.measure.file import write_scores
 from simulst.measure.quality import mean_difference, mean_score
 from simulst.runs.score import compare_runs, score_run
@@ -184,7 +184,7 @@ def test_a_changed_checkpoint_is_another_model(asked: Path, tmp_path: Path) -> N
     known: dict[str, dict[Segment, float]] = {}
     for content in ("a", "a", "b"):
         checkpoint.write_text(content)
-        assert score_segments(str(checkpoint), segments, known) == [0.75]
+        assert list(Comet((str(checkpoint),), known).scores(segments).values()) == [[0.75]]
     assert len(asked.read_text().splitlines()) == 2
 
 
@@ -239,7 +239,7 @@ def test_another_comet_score(asked: Path, tmp_path: Path, written: str | None, m
         f"    open(sys.argv[sys.argv.index('--to_json') + 1], 'w').write({written!r})\n"
     )
     with pytest.raises(SimulstError, match=f"m: .*comet-score {message}"):
-        score_segments("m", [Segment("una", "one", "one")])
+        Comet(("m",)).scores([Segment("una", "one", "one")])
 
 
 def test_the_interval_of_a_mean() -> None:
