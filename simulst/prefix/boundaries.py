@@ -1,4 +1,4 @@
-"""Labels, loss and scores of the boundary predictor (NAIST at IWSLT 2022, section 2.2).
+"""Labels and scores of the boundary predictor (NAIST at IWSLT 2022, section 2.2).
 
 An utterance has prefixes of tau, 2 tau, 3 tau, ... frames. Each prefix consists of pieces of tau frames. A piece is
 labelled 1 if a prefix pair ends at its end, else 0. Training uses all prefixes, whether they end at a boundary or not.
@@ -78,17 +78,6 @@ def class_weights(samples: Sequence[Sample]) -> Tensor:
     for sample in samples:
         counts += np.bincount(sample.labels, prefix_counts(len(sample.labels)), minlength=2)
     return torch.tensor(counts.sum() / (2 * counts), dtype=torch.float32)
-
-
-def weighted_loss(logits: Tensor, labels: Tensor, weights: Tensor) -> Tensor:
-    """The weighted sum of the outputs' cross-entropies. Divide it by the sum of the weights to get the loss.
-
-    logits: (batch, n, 2).
-    labels: (batch, n).
-    weights: (batch, n), prefix counts times class weights; 0 for padding.
-    """
-    losses = torch.nn.functional.cross_entropy(logits.transpose(1, 2), labels, reduction="none")
-    return (weights * losses).sum()
 
 
 def read_corpus(data: Path, prefixes: Path, both: bool = True) -> Corpus:

@@ -36,7 +36,6 @@ from simulst.prefix.boundaries import (
     read_corpus,
     scores,
     scores_by_threshold,
-    weighted_loss,
 )
 
 PREDICTOR, LAST, RECORD, SCORES = "predictor.pth", "last.pth", "simulst.json", "scores.json"
@@ -214,10 +213,11 @@ class Trainer:
         return sum(loss.item() for loss, _ in losses) / sum(weights.item() for _, weights in losses)
 
     def _loss(self, batch: Batch) -> tuple[Tensor, Tensor]:
-        """The weighted sum of losses, and the sum of the weights."""
+        """The weighted sum of the outputs' cross-entropies, and the sum of the weights, by which it is divided."""
         weights = batch.prefixes * self.class_weights[batch.labels]
         logits, _ = self.predictor(batch.features)
-        return weighted_loss(logits, batch.labels, weights), weights.sum()
+        losses = torch.nn.functional.cross_entropy(logits.transpose(1, 2), batch.labels, reduction="none")
+        return (weights * losses).sum(), weights.sum()
 
     def _rate(self, updates: int) -> float:
         """The learning rate of the next update, as a share of its peak."""
