@@ -172,7 +172,10 @@ class Translator:
         tokens = range(len(model.vocabulary)) if open_end else ()
         self._endings = frozenset(token for token in tokens if not _length(model.text((token,))))
         self.frames = [one.size // FRAME for one in audio]
-        self._encoded = encode_prefixes(model, audio, tau)
+        # (row, end of a prefix or of the whole utterance) → encoder frames, (t, width). Those of the whole utterance
+        # include the samples after its last whole frame.
+        encode = _in_blocks if model.blockwise else _one_length_at_a_time
+        self._encoded: dict[tuple[int, int], Tensor] = dict(encode(model, audio, tau))
 
     def __call__(self, questions: Sequence[Question]) -> list[Tokens]:
         """The best translation for each question. Raises SimulstError: the model's scores are NaN or infinite."""
@@ -223,19 +226,6 @@ class Hopeless:
         while same < min(len(tokens), len(self._wanted)) and tokens[same] == self._wanted[same]:
             same += 1
         return all(token in self._endings for token in tokens[same:])
-
-
-def encode_prefixes(model: ESPnet, audio: Sequence[np.ndarray], tau: int) -> dict[tuple[int, int], Tensor]:
-    """Encode the prefixes of tau, 2 tau, ... frames of each utterance, and the whole utterance.
-
-    audio: samples of each utterance, (n,) float32 at 16 kHz.
-    tau: frames of 10 ms by which prefixes grow.
-
-    Returns: (index of the utterance, frames of 10 ms) → encoder frames, (t, width). The whole utterance includes the
-        samples after its last whole frame.
-    """
-    encode = _in_blocks if model.blockwise else _one_length_at_a_time
-    return dict(encode(model, audio, tau))
 
 
 def _one_length_at_a_time(

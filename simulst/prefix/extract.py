@@ -28,7 +28,7 @@ from simulst.models.registry import digest_of_weights
 from simulst.opening import Opening
 from simulst.options import Amount, Count, check_options
 from simulst.prefix.align import Translator, align
-from simulst.prefix.pairs import PREFIXES, count, read_prefixes
+from simulst.prefix.pairs import PREFIXES, read_prefixes
 from simulst.runs.folder import Task, model_of
 from simulst.search import Beam, JointBeamSearch
 
@@ -120,7 +120,11 @@ def _extract(
             f"{task.model}: translates every utterance of {data} to nothing; train it longer, then use --force."
         )
     write_atomically(out / PREFIXES, "".join(json.dumps(line, ensure_ascii=False) + "\n" for line in found))
-    return count(found)
+    counts = Counter[str]()
+    for one in found:
+        prefixes = max(0, math.ceil(one["frames"] / one["tau"]) - 1)
+        counts.update(utterances=1, short=int(not prefixes), prefixes=prefixes, pairs=len(one["pairs"]))
+    return counts
 
 
 def shards_of(utterances: Sequence[Utterance]) -> list[list[Utterance]]:

@@ -7,9 +7,8 @@ prefixes.jsonl has one line per utterance; a frame is 10 ms:
 from __future__ import annotations
 
 import json
-import math
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any
@@ -27,18 +26,6 @@ from simulst.log.instance import row_of
 from simulst.options import read_fields
 
 PREFIXES, COUNTS = "prefixes.jsonl", "pairs.json"
-
-
-def count(found: Iterable[dict[str, Any]]) -> Counter[str]:
-    """Count utterances, utterances that are too short to have prefixes, prefixes, and pairs.
-
-    found: lines of prefixes.jsonl.
-    """
-    counts: Counter[str] = Counter()
-    for one in found:
-        prefixes = max(0, math.ceil(one["frames"] / one["tau"]) - 1)
-        counts.update(utterances=1, short=int(not prefixes), prefixes=prefixes, pairs=len(one["pairs"]))
-    return counts
 
 
 @dataclass
@@ -128,10 +115,7 @@ def write_pairs(
             print(f"{out}: " + ", ".join(f"{count} {what}" for what, count in counts.items()))
 
 
-_Keeps = Callable[[Mapping[str, Any]], bool]
-
-
-def _limit(max_ratio: float | None, target: str, tokens: Path | None) -> _Keeps:
+def _limit(max_ratio: float | None, target: str, tokens: Path | None) -> Callable[[Mapping[str, Any]], bool]:
     """Whether a pair has at most `max_ratio` frames per word or token."""
     if max_ratio is None:
         return lambda pair: True
