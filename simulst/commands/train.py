@@ -176,8 +176,6 @@ def reinforce(
 @click.option("--first-ms", required=True, type=Positive(), help="First chunk of speech, in ms.")
 @click.option("--ms", required=True, type=Positive(), help="The other chunks, in ms.")
 @click.option("--utterances", default=1000, type=click.IntRange(2), help="How many are used.")
-@click.option("--passes", default=20, type=click.IntRange(1), help="Over all examples.")
-@click.option("--hidden", default=64, type=click.IntRange(1), help="Size of the hidden layer.")
 @force_option("Delete the examples, and begin again.")
 def divergence(target_lang: str, first_ms: float, ms: float, **options: Any) -> None:
     """Train a head that foresees what later speech changes.

@@ -47,6 +47,7 @@ from simulst.stream import Stream
 
 FOLDER, RECORD, LOG = "divergence", "divergence.json", "log.jsonl"
 PART, HELD_OUT, BATCH = 50, 10, 4096  # utterances of a file; every so many are held out; places of a batch
+PASSES, HIDDEN = 20, 64  # over the examples; size of the hidden layer
 
 
 @dataclass(frozen=True)
@@ -95,8 +96,6 @@ def train_divergence(
     target: str,
     grid: Grid,
     utterances: int = 1000,
-    passes: int = 20,
-    hidden: int = 64,
     force: bool = False,
 ) -> None:
     """Train the head of a model, or go on with that. It becomes divergence.pth in the experiment.
@@ -104,8 +103,7 @@ def train_divergence(
     The folder divergence/ beside it has the examples so far, and log.jsonl with a line for each pass: the loss (of
     log(1 + D)), and on utterances that are held out the loss and the correlation with what the model says.
 
-    data: data directory. utterances: how many of it are used, evenly spread. passes: over the examples. hidden: size of
-        the hidden layer.
+    data: data directory. utterances: how many of it are used, evenly spread.
 
     Raises SimulstError: the model is not blockwise, or has no Transformer decoder, or waits by a token; too little
         data; training was begun with other options.
@@ -124,7 +122,7 @@ def train_divergence(
         begun(out / RECORD, wanted, ("*.pth", LOG), force)
         write_atomically(out / RECORD, json.dumps(wanted))
         examples = _collected(model, chosen, grid, target, out)
-        head = _trained(examples, passes, hidden, out)
+        head = _trained(examples, out)
         content = {"of": digest_of(files), "weights": head.state_dict()}
         save_atomically(experiment / DIVERGENCE, content)
     print(f"{experiment / DIVERGENCE}: decode with 'stop: {{type: divergence, threshold: ...}}'")
@@ -148,7 +146,7 @@ def _collected(model: ESPnet, utterances: Sequence[Utterance], grid: Grid, targe
     return found
 
 
-def _trained(examples: Sequence[Examples], passes: int, hidden: int, out: Path) -> DivergenceHead:
+def _trained(examples: Sequence[Examples], out: Path) -> DivergenceHead:
     """The head of the pass with the least loss on what is held out."""
     longer = [one for one in examples if len(one.targets)]
     if len(longer) < 2:
@@ -158,10 +156,10 @@ def _trained(examples: Sequence[Examples], passes: int, hidden: int, out: Path) 
         for part in (longer[::HELD_OUT], [one for number, one in enumerate(longer) if number % HELD_OUT])
     )
     torch.manual_seed(0)
-    head, best, least = DivergenceHead(held[0].shape[1], hidden), {}, float("inf")
+    head, best, least = DivergenceHead(held[0].shape[1], HIDDEN), {}, float("inf")
     optimiser = torch.optim.Adam(head.parameters(), 1e-3)
     lines: list[str] = []
-    for number in range(passes):
+    for number in range(PASSES):
         losses = []
         for rows in torch.randperm(len(learnt[1])).split(BATCH):
             loss = torch.nn.functional.mse_loss(head(learnt[0][rows]), learnt[1][rows])

@@ -24,6 +24,7 @@ from simulst.policy.stop import Divergence, Entropy, Margin, MaxTokens, Stop
 from simulst.prefix.chunks import Grid
 from simulst.search import BWBS, IBWBS, JointBeamSearch, SearchOptions
 from simulst.stream import Step, Stream
+from simulst.training import divergence
 from simulst.training.divergence import examples_of, train_divergence
 
 GRID = Grid(1680.0, 640.0)
@@ -48,7 +49,9 @@ def noise(seed: int) -> np.ndarray:
 
 
 def train(folder: Path, grid: Grid = GRID, **others: Any) -> None:
-    train_divergence(folder / "exp/st", "", folder / "sound", "de", grid, passes=60, **others)
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(divergence, "PASSES", 60)
+        train_divergence(folder / "exp/st", "", folder / "sound", "de", grid, **others)
 
 
 def stream_of(folder: Path, stop: Stop, search: SearchOptions, watch: Any = None) -> Stream:
