@@ -141,9 +141,9 @@ class Policy:
     def log_p(self, samples: Samples, temperature: float = 1.0) -> tuple[Tensor, Tensor]:
         """log p of each token, (n, L), and the entropy of its distribution; 0 where the model does not choose."""
         read = torch.nn.functional.pad(samples.tokens[:, :-1], (1, 0), value=self._sos)
-        logits = self._logits(samples.frames, samples.lengths, read) / temperature
+        logits, _ = self.decoder(samples.frames, samples.lengths, read, torch.full((len(read),), read.shape[1]))
         heard = (read == self._lagging.wait).cumsum(1) >= samples.chunks[:, None]
-        scores = torch.log_softmax(self._allowed(logits, heard), -1)
+        scores = torch.log_softmax(self._allowed(logits / temperature, heard), -1)
         entropy = -(scores.exp() * scores.masked_fill(scores.isinf(), 0)).sum(-1)
         chosen = scores.gather(-1, samples.tokens[..., None])[..., 0]
         return chosen.masked_fill(~samples.free, 0), entropy.masked_fill(~samples.free, 0)
@@ -207,10 +207,6 @@ class Policy:
             if token == self._lagging.wait:
                 texts.append([])
         return [tuple(text) for text in texts]
-
-    def _logits(self, frames: Tensor, lengths: Tensor, read: Tensor) -> Tensor:
-        logits, _ = self.decoder(frames, lengths, read, torch.full((len(read),), read.shape[1]))
-        return logits
 
     def _allowed(self, logits: Tensor, heard: Tensor) -> Tensor:
         """As in decoding: <eos> only once all was heard, a wait token only before. heard: (...) of logits (..., V)."""
@@ -365,7 +361,8 @@ class _Training:
     ) -> tuple[Samples, list[Instance]]:
         """Translations of each utterance, one group after the other, and what the log would say of them."""
         group, lags = self._options.group, list(self._model.vocabulary.lags.values())
-        frames = [self._frames(utterance) for utterance in utterances]
+        audio = [load_audio(one.wav, one.start, one.end) for one in utterances]
+        frames = [torch.cat(encode_whole(self._model, one)).clone() for one in audio]  # no tensors of inference
         ends = [[*self._grid.ends(one.seconds * 1000), one.seconds * 1000] for one in utterances]
         begins = [lags[(number + place) % len(lags)] for place in range(len(utterances))]
         repeated = torch.arange(len(utterances)).repeat_interleave(group)
@@ -383,10 +380,6 @@ class _Training:
             for row, one in zip(samples.tokens, repeated.tolist(), strict=True)
         ]
         return samples, instances
-
-    def _frames(self, utterance: Utterance) -> Tensor:
-        samples = load_audio(utterance.wav, utterance.start, utterance.end)
-        return torch.cat(encode_whole(self._model, samples)).clone()  # no tensor of inference
 
     def _check(
         self, rewards: Sequence[float], qualities: Sequence[float], instances: Sequence[Instance], number: int

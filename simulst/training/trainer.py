@@ -120,10 +120,8 @@ class Trainer(Seq2SeqTrainer):
         if heard is not None:
             mask = getattr(outputs, "encoder_attention_mask", inputs.get("attention_mask"))
             loss = loss + weight * model.ctc(outputs.encoder_last_hidden_state, mask, heard)
-        if num_items_in_batch is None:
-            return (loss / tokens, outputs) if return_outputs else loss / tokens
         # Of all processes, whose mean the gradient is.
-        loss = loss * self.args.world_size / num_items_in_batch
+        loss = loss / tokens if num_items_in_batch is None else loss * self.args.world_size / num_items_in_batch
         return (loss, outputs) if return_outputs else loss
 
 
