@@ -18,7 +18,7 @@ from simulst.policy.context import Context
 from simulst.policy.read import Read, Reading
 
 if TYPE_CHECKING:
-    from simulst.policy.boundary_predictor import BoundaryPredictor
+    from simulst.policy.boundary_predictor import Heard
 
 
 @dataclass(frozen=True)
@@ -69,14 +69,14 @@ class _Boundaries(Reading):
         self._audio = np.zeros(0, dtype=np.float32)  # of the piece that is not complete yet
         self._pieces = 0
         self._share = -1.0  # share of the newest piece; -1 inside a piece, which is below any threshold
-        predictor = _load(options.predictor)
-        if options.frames > predictor.tau:
+        self._heard = _load(options.predictor)
+        tau = self._heard.predictor.tau
+        if options.frames > tau:
             raise SimulstError(
-                f"{options.predictor}: learnt boundaries in pieces of {predictor.tau} frames, but read: frames is "
-                f"{options.frames}; give {predictor.tau} or less, or train a predictor with --tau {options.frames}."
+                f"{options.predictor}: learnt boundaries in pieces of {tau} frames, but read: frames is "
+                f"{options.frames}; give {tau} or less, or train a predictor with --tau {options.frames}."
             )
         self._key = ("boundary", options.predictor, options.frames)
-        self._heard = predictor.start()
 
     def next_ms(self, decoded_ms: float) -> float:
         """The end of the next piece, in ms. Decoding a full window between two pieces does not move the pieces."""
@@ -98,8 +98,8 @@ class _Boundaries(Reading):
 
 
 @lru_cache(maxsize=4)
-def _load(path: str) -> BoundaryPredictor:
-    """Loads a predictor once per process, not once per utterance."""
-    from simulst.policy.boundary_predictor import load_predictor  # imports torch
+def _load(path: str) -> Heard:
+    """What a predictor knows at the beginning. It is loaded once per process, not once per utterance."""
+    from simulst.policy.boundary_predictor import Heard, load_predictor  # imports torch
 
-    return load_predictor(path)
+    return Heard(load_predictor(path))

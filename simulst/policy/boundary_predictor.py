@@ -146,10 +146,6 @@ class BoundaryPredictor(nn.Module):
         logits, state = self(torch.stack(features), None if states[0] is None else PredictorState.joined(states))
         return list(zip(logits, state.parts(), strict=True))
 
-    def start(self) -> Heard:
-        """What is known at the beginning of an utterance."""
-        return Heard(self)
-
     def save(self, path: Path) -> None:
         """Write everything that `load_predictor` needs into one file; the file appears whole or not at all."""
         content = {"format": FORMAT, "sample_rate": SAMPLE_RATE, "tau": self.tau, "sizes": asdict(self.sizes)}
@@ -158,7 +154,7 @@ class BoundaryPredictor(nn.Module):
 
 @dataclass(frozen=True, eq=False)
 class Heard:
-    """What the predictor knows of an utterance between two pieces. It does not change; a piece gives the next one.
+    """What a predictor knows of an utterance between two pieces. It does not change; a piece gives the next one.
 
     audio: the samples that are still needed, from sample number `start` on.
     features: how many features there were.

@@ -36,9 +36,7 @@ class Scripted:
 
     def __init__(self) -> None:
         self.heard: list[np.ndarray] = []
-
-    def start(self) -> Scripted:
-        return self
+        self.predictor = self
 
     def share(self, samples: np.ndarray) -> Steps[tuple[float, Scripted]]:
         self.heard.append(samples)

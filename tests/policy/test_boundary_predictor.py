@@ -14,7 +14,7 @@ from tones import shares
 
 from simulst.calls import Steps, run_alone
 from simulst.errors import SimulstError
-from simulst.policy.boundary_predictor import BoundaryPredictor, Sizes, load_predictor
+from simulst.policy.boundary_predictor import BoundaryPredictor, Heard, Sizes, load_predictor
 from simulst.streams.driver import Driver
 
 STEP = 640  # samples per output
@@ -49,7 +49,7 @@ def test_piece_by_piece_is_as_at_once(seed: int, lengths: list[int], mels: int) 
     audio = sound(seed, sum(lengths) * STEP)
     expected = whole(predictor(mels), audio)
     assert expected.shape == (sum(lengths), 2)
-    listener, found = predictor(mels).start(), []
+    listener, found = Heard(predictor(mels)), []
     for piece in np.split(audio, np.cumsum(lengths)[:-1] * STEP):
         logits, listener = run_alone(listener.logits(piece))
         found.append(logits)
@@ -74,7 +74,7 @@ def test_together_is_as_alone(lengths: list[list[int]]) -> None:
     found: list[list[torch.Tensor]] = [[] for _ in lengths]
 
     def listen(number: int) -> Steps[None]:
-        listener = predictor().start()
+        listener = Heard(predictor())
         for piece in pieces[number]:
             logits, listener = yield from listener.logits(piece)
             found[number].append(logits)
@@ -88,7 +88,7 @@ def test_together_is_as_alone(lengths: list[list[int]]) -> None:
 
 
 def test_little_audio_is_kept() -> None:
-    heard = predictor().start()
+    heard = Heard(predictor())
     for _ in range(3):
         _, heard = run_alone(heard.share(sound(0, 25 * STEP)))
         assert heard.audio.size < 2 * STEP and heard.audio.base is None
@@ -100,7 +100,7 @@ def test_equal_pieces_share_a_batch(monkeypatch: pytest.MonkeyPatch) -> None:
         BoundaryPredictor, "label_pieces", lambda self, some: sizes.append(len(some)) or label(self, some)
     )
     driver = Driver(longest_wait=np.inf)
-    found = [driver.run(predictor().start().share(sound(seed, 3 * STEP))) for seed in range(5)]
+    found = [driver.run(Heard(predictor()).share(sound(seed, 3 * STEP))) for seed in range(5)]
     driver.finish()
     assert sizes == [5] and len({one.result()[0] for one in found}) > 1
     assert len({one.result()[1].state.feature.untyped_storage().data_ptr() for one in found}) == 5

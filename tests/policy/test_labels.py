@@ -74,7 +74,7 @@ def test_a_label_that_names_no_option() -> None:
 
 
 def test_options_are_never_what_is_opened(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(boundary, "_load", lambda path: SimpleNamespace(tau=100, start=lambda: None))
+    monkeypatch.setattr(boundary, "_load", lambda path: SimpleNamespace(predictor=SimpleNamespace(tau=100)))
     model = SimpleNamespace(sample_rate=16000, guide=lambda opening: None)
     trained = {"trained_wait": (3, 280.0, 1), "wait": WaitToken(5, {2: (4,)}, 1680.0, 640.0)}
     context = context_of(load_model=lambda path, **options: model, layers=2, heads=3, **trained)

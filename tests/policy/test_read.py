@@ -23,7 +23,7 @@ def positions(read: Read, steps: int, **known: Any) -> list[float]:
 def predictor(monkeypatch: pytest.MonkeyPatch) -> None:
     """A predictor of boundaries that nobody asks, in the file p."""
     load = boundary._load
-    predictor = SimpleNamespace(tau=100, start=lambda: None)
+    predictor = SimpleNamespace(predictor=SimpleNamespace(tau=100))
     monkeypatch.setattr(boundary, "_load", lambda path: predictor if path == "p" else load(path))
 
 

@@ -10,14 +10,14 @@ import numpy as np
 import soundfile
 
 from simulst.calls import run_alone
-from simulst.policy.boundary_predictor import BoundaryPredictor
+from simulst.policy.boundary_predictor import BoundaryPredictor, Heard
 
 TAU = 20
 
 
 def shares(predictor: BoundaryPredictor, pieces: Iterable[np.ndarray]) -> list[float]:
     """What a predictor says of the pieces of an utterance, asked directly."""
-    heard, found = predictor.start(), []
+    heard, found = Heard(predictor), []
     for piece in pieces:
         share, heard = run_alone(heard.share(piece))
         found.append(share)
