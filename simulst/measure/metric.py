@@ -9,7 +9,7 @@ from __future__ import annotations
 import functools
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Literal, get_args
 
 from simulst.errors import SimulstError, warn_once
@@ -220,24 +220,10 @@ def metrics_in(scores: Iterable[Mapping[str, Any]]) -> dict[str, Metric]:
                     warn_once(
                         f"{described.get('path')} has changed since it gave scores of {key}; score the runs again."
                     )
-                found = read_fields(_Described, described, f"scores.json: the metric {key}", "score the run again")
-                known[key] = Metric(key, **vars(found))
+                content = {**described, "key": key} if isinstance(described, dict) else described
+                known[key] = read_fields(Metric, content, f"scores.json: the metric {key}", "score the run again")
     kinds = get_args(Kind)
     return dict(sorted(known.items(), key=lambda item: kinds.index(item[1].kind)))
-
-
-@dataclass(frozen=True)
-class _Described:
-    """A metric of one's own in scores.json."""
-
-    better: Better
-    heading: str = ""
-    digits: int = 1
-    unit: str = ""
-    kind: Kind = "quality"
-    interval: bool = True
-    path: str = ""
-    code: str = ""
 
 
 def is_of_its_code(described: Mapping[str, Any]) -> bool:
@@ -254,7 +240,8 @@ def _digest_of_code(path: str) -> str:
 
 def description(metric: Metric) -> dict[str, Any]:
     """A metric of one's own, as scores.json describes it."""
-    return {field.name: getattr(metric, field.name) for field in fields(_Described)}
+    names = ("better", "heading", "digits", "unit", "kind", "interval", "path", "code")
+    return {name: getattr(metric, name) for name in names}
 
 
 def find_metrics(paths: Iterable[str]) -> tuple[Metric, ...]:
