@@ -108,17 +108,12 @@ class All(Commit):
 
 
 @dataclass(frozen=True)
-class _Counted(Commit):
-    n: Count
-
-    sweeps = "n"
-
-
-@dataclass(frozen=True)
-class Hold(_Counted):
+class Hold(Commit):
     """hold-n: the best hypothesis without its last n tokens; nothing if it has n or fewer (equation 1)."""
 
-    label = "hold-{n}"
+    n: Count
+
+    label, sweeps = "hold-{n}", "n"
 
     def stable(self, beams: Sequence[Beam]) -> Tokens:
         best = _best(beams[-1])
@@ -126,7 +121,7 @@ class Hold(_Counted):
 
 
 @dataclass(frozen=True)
-class LocalAgreement(_Counted):
+class LocalAgreement(Commit):
     """LA-n: the common prefix of the best hypotheses of the last n steps; nothing before step n (equation 2).
 
     most_behind: the most words (characters for zh, ja, ...) of the newest best hypothesis that are not committed after
@@ -146,7 +141,7 @@ class LocalAgreement(_Counted):
     most_behind_seconds: NotNegative = 0.0
     first: Amount = 0
 
-    label = "LA-{n}{?first:-first}{bounds:-behind}"
+    label, sweeps = "LA-{n}{?first:-first}{bounds:-behind}", "n"
 
     @property
     def bounds(self) -> tuple[str, ...]:
@@ -178,12 +173,12 @@ class LocalAgreement(_Counted):
 
 
 @dataclass(frozen=True)
-class SharedPrefix(_Counted):
+class SharedPrefix(Commit):
     """SP-n: the common prefix of all beam items of the last n steps; nothing before step n (equation 3)."""
 
     n: Count = 2
 
-    label = "SP-{n}"
+    label, sweeps = "SP-{n}", "n"
 
     @property
     def window(self) -> int:
