@@ -160,22 +160,18 @@ def _warn_of_times(instances: Sequence[Instance], path: Path) -> None:
             len(written),
             first,
         )
-    falling = "a word is written before the one in front of it"
-    early = "a word is written before its sentence begins"
-    cut_off = "source_length is wrong, or of other audio"
     timed = [i for i in written if any(i.elapsed) or any(i.chunk_elapsed)]
-    no_sum = "they should be delay plus computation"
     faults = {
-        f"delays fall ({falling})": [i for i in written if _falls(i.delays)],
-        f"delays are negative ({early})": [i for i in written if min(i.delays) < 0],
-        f"delays are longer than the recording ({cut_off})": [
+        "delays fall (a word is written before the one in front of it)": [i for i in written if _falls(i.delays)],
+        "delays are negative (a word is written before its sentence begins)": [i for i in written if min(i.delays) < 0],
+        "delays are longer than the recording (source_length is wrong, or of other audio)": [
             i
             for i in written
             if i.source_length and max(i.delays) > i.source_length + 1  # ms, as it may be rounded
         ],
         "elapsed times fall": [i for i in measured if _falls(i.elapsed)],
         "elapsed times are negative": [i for i in timed if min(i.elapsed + i.chunk_elapsed) < 0],
-        f"elapsed times are less than the delays ({no_sum})": [
+        "elapsed times are less than the delays (they should be delay plus computation)": [
             i
             for i in timed
             for times in (i.elapsed, i.chunk_elapsed)
