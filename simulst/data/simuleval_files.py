@@ -35,12 +35,8 @@ def export_for_simuleval(utterances: Sequence[Utterance], out: Path) -> None:
         subtype = "PCM_16" if np.array_equal(as_int16(samples) / 32768, samples) else "FLOAT"
         with replacing(path) as part:
             write_wav(part, samples, subtype)
-        paths.append(str(path))
-    write_atomically(out / "source.txt", _lines(paths))
+        paths.append(path)
+    write_atomically(out / "source.txt", "".join(f"{path}\n" for path in paths))
     # SimulEval pairs the lists by line number, so each text must stay on one line.
     references = [re.sub(r"[\r\n]+", " ", utterance.reference) for utterance in utterances]
-    write_atomically(out / "target.txt", _lines(references))
-
-
-def _lines(texts: list[str]) -> str:
-    return "".join(f"{text}\n" for text in texts)
+    write_atomically(out / "target.txt", "".join(f"{text}\n" for text in references))
