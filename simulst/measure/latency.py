@@ -78,11 +78,6 @@ def differentiable_average_lagging(times: Sequence[float], source_length: float)
     return total / len(times)
 
 
-def reference_length(instance: Instance, unit: str) -> int:
-    """|Y*|, at least 1. (SimulEval counts an empty reference as one word. It fails on one without characters.)"""
-    return max(1, instance.reference_length(unit))
-
-
 def instance_latency(instance: Instance, unit: str, computation_aware: bool = False) -> dict[str, float | None] | None:
     """All lags of one utterance, by their keys.
 
@@ -92,7 +87,8 @@ def instance_latency(instance: Instance, unit: str, computation_aware: bool = Fa
     times = instance.elapsed if computation_aware else instance.delays
     if not times:
         return None
-    source, target = instance.source_length, reference_length(instance, unit)
+    # |Y*|, at least 1. (SimulEval counts an empty reference as one word. It fails on one without characters.)
+    source, target = instance.source_length, max(1, instance.reference_length(unit))
     steps, tokens = (instance.reads, instance.writes), instance.reference_tokens
     counted = instance.writes and tokens and not computation_aware
     return {
