@@ -218,8 +218,7 @@ class DraftStep:
 
     def answer(self) -> tuple[Tensor, Any]:
         """log p of the next token after the beginning and after each token of the draft, and the state at the end."""
-        log_p, state = self.decoder.prefill(self.tokens, self.memory, draft=self.draft)
-        return log_p, state
+        return self.decoder.prefill(self.tokens, self.memory, draft=self.draft)
 
 
 @dataclass(frozen=True)
