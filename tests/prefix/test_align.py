@@ -30,6 +30,11 @@ def words(tokens: Tokens) -> str:
     return "".join(f"{' ' if token % 10 == 0 else ''}{token}" for token in tokens)
 
 
+def spelled(pieces: list[str]) -> Callable[[Tokens], str]:
+    """From tokens to text, where each token is one of the pieces."""
+    return lambda tokens: "".join(pieces[token] for token in tokens).strip()
+
+
 def literally(translate: One, row: int, frames: int, tau: int, text: Callable[[Tokens], str]) -> list[Pair]:
     """Section 2.1 of NAIST at IWSLT 2022, sentence by sentence, for one utterance."""
     pairs: list[Pair] = []
@@ -81,12 +86,8 @@ def test_against_the_paper_taken_literally(seed: int, frames: list[int], tau: in
 
 @pytest.mark.parametrize("open_end", [False, True])
 def test_a_full_stop_behind_a_prefix(open_end: bool) -> None:
-    pieces = [" der", " Chef", ",", " kam", ".", "in"]
+    text = spelled([" der", " Chef", ",", " kam", ".", "in"])
     answers = {100: (0, 1, 4), 200: (0, 1, 2, 0, 4), 300: (0, 1, 2, 0, 3, 4), 400: (0, 1, 2, 0, 3, 4)}
-
-    def text(tokens: Tokens) -> str:
-        return "".join(pieces[token] for token in tokens).strip()
-
     [found] = align(lambda questions: [answers[q.end] for q in questions], [400], 100, text, open_end)
     told = [(pair.frames, text(pair.tokens)) for pair in found.pairs]
     opened = [(100, "der Chef"), (200, "der Chef, der"), (300, "der Chef, der kam")]
@@ -98,11 +99,7 @@ def test_a_full_stop_behind_a_prefix(open_end: bool) -> None:
 
 def test_a_vowel_sign_is_no_punctuation() -> None:
     """In Hindi it is a character of its own, which belongs to the letter before it."""
-    pieces = [" यह", " हिन्द", "ी", "।", " है"]
-
-    def text(tokens: Tokens) -> str:
-        return "".join(pieces[token] for token in tokens).strip()
-
+    text = spelled([" यह", " हिन्द", "ी", "।", " है"])
     answers = {100: (0, 1, 2, 3), 200: (0, 1, 2, 4, 3)}
     [found] = align(lambda questions: [answers[q.end] for q in questions], [200], 100, text, open_end=True)
     assert [text(pair.tokens) for pair in found.pairs] == ["यह हिन्दी"]
@@ -127,14 +124,9 @@ def test_a_language_without_spaces(open_end: bool) -> None:
 
 def test_tokens_without_text_are_no_pair() -> None:
     answers = {100: (1,), 200: (1, 2), 300: (1, 2, 3)}
-    pieces = ["", " ", " Haus", " am See"]
-    found = align(
-        lambda questions: [answers[q.end] for q in questions],
-        [300],
-        100,
-        lambda tokens: "".join(pieces[token] for token in tokens),
-    )
-    assert found[0].pairs == [Pair(200, (1, 2))]
+    text = spelled(["", " ", " Haus", " am See"])
+    [found] = align(lambda questions: [answers[q.end] for q in questions], [300], 100, text)
+    assert found.pairs == [Pair(200, (1, 2))]
 
 
 def test_a_model_without_words_has_no_pairs() -> None:

@@ -40,12 +40,6 @@ def search_all(
     return [beam.result()[0].tokens for beam in found]
 
 
-def found_together(
-    tiny: Tiny, frames: list[torch.Tensor], prefixes: list[Tokens], options: JointBeamSearch
-) -> list[Tokens]:
-    return search_all(CachedDecoder(tiny.decoder), frames, prefixes, options)
-
-
 def useful(text: Tokens, wanted: Tokens, endings: list[int]) -> bool:
     """Whether it is a prefix of what is wanted, but for endings."""
     return any(
@@ -84,7 +78,7 @@ def test_what_is_wanted_is_found_and_nothing_else_is_taken_for_it(
     options = JointBeamSearch(beam=beam, ctc_weight=0.0, length_bonus=bonus, max_length_ratio=1.5)
     frames = [tiny.memory(seed + i, count) for i, (count, *_) in enumerate(some)]
     prefixes = [prefix for _, prefix, *_ in some]
-    free = found_together(tiny, frames, prefixes, options)
+    free = search_all(CachedDecoder(tiny.decoder), frames, prefixes, options)
     wanted: list[Tokens | None] = []
     for text, (_, prefix, changed, anything) in zip(free, some, strict=True):
         # What would be found, what goes on after it, or what differs from it somewhere.
@@ -103,9 +97,9 @@ def test_a_search_is_given_up_once_nothing_useful_can_win() -> None:
     tiny = Tiny(5, end=-2.0)
     options = JointBeamSearch(beam=2, ctc_weight=0.0, max_length_ratio=2.0)
     frames = [tiny.memory(1, 9)]
-    [text] = found_together(tiny, frames, [()], options)
-    assert len(text) > 4
     decoder = CachedDecoder(tiny.decoder)
+    [text] = search_all(decoder, frames, [()], options)
+    assert len(text) > 4
     steps, step = [], decoder.step
     decoder.step = lambda *given, **how: steps.append(1) or step(*given, **how)  # type: ignore[method-assign, func-returns-value]
     wanted = tuple(token for token in range(1, SIZE - 1) if token not in text)[:3]
