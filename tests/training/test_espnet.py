@@ -27,6 +27,11 @@ def config(tmp_path: Path) -> Path:
     return file
 
 
+@pytest.fixture
+def out(tmp_path: Path) -> Path:
+    return tmp_path / "st"
+
+
 def program(out: Path, body: str, *arguments: str) -> list[str]:
     """Instead of ESPnet: it counts its calls in `out/calls`."""
     count = f"f = open({str(out / 'calls')!r}, 'a'); f.write('x'); f.close()"
@@ -37,8 +42,7 @@ def calls(out: Path) -> int:
     return len((out / "calls").read_text())
 
 
-def test_complete_work_is_done_once(tmp_path: Path, config: Path) -> None:
-    out = tmp_path / "st"
+def test_complete_work_is_done_once(out: Path, config: Path) -> None:
     command = program(out, "print('hello')")
     run_espnet(command, out, config)
     run_espnet(command, out, config)
@@ -47,8 +51,7 @@ def test_complete_work_is_done_once(tmp_path: Path, config: Path) -> None:
     assert json.loads((out / RECORD).read_text())["complete"] is True
 
 
-def test_a_failure_tells_the_last_words_and_the_same_command_goes_on(tmp_path: Path, config: Path) -> None:
-    out = tmp_path / "st"
+def test_a_failure_tells_the_last_words_and_the_same_command_goes_on(out: Path, config: Path) -> None:
     out.mkdir()
     body = f"import sys, os\nif os.path.getsize({str(out / 'calls')!r}) < 2: sys.exit('ValueError: no such optimizer')"
     command = program(out, body)
@@ -60,8 +63,7 @@ def test_a_failure_tells_the_last_words_and_the_same_command_goes_on(tmp_path: P
 
 
 @pytest.mark.parametrize("complete", [True, False])
-def test_another_command_or_configuration_is_refused(tmp_path: Path, config: Path, complete: bool) -> None:
-    out = tmp_path / "st"
+def test_another_command_or_configuration_is_refused(out: Path, config: Path, complete: bool) -> None:
     command = program(out, "" if complete else "raise SystemExit(1)")
     if complete:
         run_espnet(command, out, config)
@@ -94,9 +96,8 @@ def test_other_contents_of_the_inputs_are_refused(tmp_path: Path, config: Path, 
 
 
 @pytest.mark.parametrize("left", ["checkpoint.pth", "3epoch.pth"])
-def test_weights_without_a_record_are_not_gone_on_with(tmp_path: Path, config: Path, left: str) -> None:
+def test_weights_without_a_record_are_not_gone_on_with(out: Path, config: Path, left: str) -> None:
     """A kill in the middle of --force leaves them."""
-    out = tmp_path / "st"
     out.mkdir()
     (out / left).write_text("old")
     command = program(out, "")
@@ -114,8 +115,7 @@ def test_the_inputs_of_a_training(tmp_path: Path) -> None:
     assert len(Training("asr", tmp_path, Path("t"), Path("v"), "lc.rm.en", Path("k")).files()) == 8
 
 
-def test_a_training_goes_on_for_more_epochs_but_not_for_fewer(tmp_path: Path, config: Path) -> None:
-    out = tmp_path / "st"
+def test_a_training_goes_on_for_more_epochs_but_not_for_fewer(out: Path, config: Path) -> None:
     command = program(out, "")
     run_espnet(command, out, config)
     config.write_text("max_epoch: 4  # one more\n")
@@ -142,9 +142,8 @@ def test_statistics_do_not_depend_on_the_number_of_epochs(tmp_path: Path, config
 RUN = "from pathlib import Path; from simulst.training.espnet import run_espnet; "
 
 
-def test_the_folder_is_held_until_espnet_itself_has_ended(tmp_path: Path, config: Path) -> None:
+def test_the_folder_is_held_until_espnet_itself_has_ended(tmp_path: Path, out: Path, config: Path) -> None:
     """What started ESPnet is killed, ESPnet goes on: whoever comes now is refused, with or without force."""
-    out = tmp_path / "st"
     begun, gate = tmp_path / "begun", tmp_path / "gate"
     body = f"import os, waiting\nwith open({str(begun)!r}, 'w') as file: print(os.getpid(), file=file)\n"
     command = program(out, f"{body}waiting.pass_through({str(gate)!r})")
@@ -190,8 +189,7 @@ def test_an_interrupted_run_waits_until_espnet_has_ended(tmp_path: Path, config:
     assert ended.exists() and not list(out.glob(".*"))
 
 
-def test_the_record_is_of_what_is_trained_not_of_where(tmp_path: Path, config: Path) -> None:
-    out = tmp_path / "st"
+def test_the_record_is_of_what_is_trained_not_of_where(out: Path, config: Path) -> None:
     command = program(out, "raise SystemExit(1)")
     with pytest.raises(SimulstError):
         run_espnet(command, out, config, machines=Machines(ngpu=2))
