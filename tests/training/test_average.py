@@ -36,11 +36,7 @@ def test_other_weights_are_refused(tmp_path: Path) -> None:
 def test_best_epochs_come_from_the_log(tmp_path: Path) -> None:
     with pytest.raises(SimulstError, match=r"simulst\.log: no such file"):
         best_epochs(tmp_path)
-    lines = [
-        f"{n}epoch results: [train] loss=1, acc=0.9, [valid] loss=2, acc={acc}"
-        for n, acc in enumerate((0.1, 0.3, 0.2), 1)
-    ]
-    (tmp_path / "simulst.log").write_text("\n".join(lines))
+    write_log(tmp_path, 0.1, 0.3, 0.2)
     with pytest.raises(SimulstError, match="no checkpoint"):
         best_epochs(tmp_path)
     for n in (1, 3, "before-1"):
@@ -48,10 +44,14 @@ def test_best_epochs_come_from_the_log(tmp_path: Path) -> None:
     assert best_epochs(tmp_path) == [3, 1]
 
 
+def write_log(folder: Path, *accuracies: float) -> None:
+    line = "{}epoch results: [train] loss=1, acc=0.9, [valid] loss=2, acc={}\n".format
+    (folder / "simulst.log").write_text("".join(line(n, acc) for n, acc in enumerate(accuracies, 1)))
+
+
 def finished(folder: Path) -> Path:
     """A training of two epochs, the first of them better."""
-    lines = [f"{n}epoch results: [train] loss=1, acc=0.9, [valid] loss=2, acc={acc}" for n, acc in ((1, 0.3), (2, 0.2))]
-    (folder / "simulst.log").write_text("\n".join(lines))
+    write_log(folder, 0.3, 0.2)
     for n in (1, 2):
         torch.save({"w": torch.full((1,), float(n))}, folder / f"{n}epoch.pth")
     return folder
@@ -96,8 +96,7 @@ def test_a_training_that_went_on_is_chosen_from_again(tmp_path: Path) -> None:
     assert is_chosen(tmp_path, known)  # some checkpoints may be deleted
     (tmp_path / "kept").rename(tmp_path / "1epoch.pth")
     torch.save({}, tmp_path / "3epoch.pth")
-    with (tmp_path / "simulst.log").open("a") as log:
-        log.write("\n3epoch results: [train] loss=1, acc=0.9, [valid] loss=2, acc=0.4")
+    write_log(tmp_path, 0.3, 0.2, 0.4)
     assert not is_chosen(tmp_path, known)
     for path in tmp_path.glob("*epoch.pth"):
         path.unlink()
