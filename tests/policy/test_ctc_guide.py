@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 import logging
 import math
 from types import SimpleNamespace
@@ -14,6 +13,7 @@ import torch
 from fake import context_of, full_context
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
+from scripted import texts_of
 
 from simulst.calls import run_alone
 from simulst.config import Decoding, parse_decoding
@@ -75,12 +75,7 @@ def posteriors(seed: int, frames: int, size: int = len(LETTERS)) -> torch.Tensor
 def enumerated(log_probs: torch.Tensor, tokens: Tokens, given: int, exact: bool) -> list[float]:
     """The odds by their definition: over all alignments of T frames. The layer's own <sos/eos> is no way to go on."""
     own_end = log_probs.shape[1] - 1
-    p_of: dict[Tokens, float] = {}
-    rows = log_probs.exp().tolist()
-    for labels in itertools.product(range(log_probs.shape[1]), repeat=len(rows)):
-        written = tuple(label for label, _ in itertools.groupby(labels) if label)
-        p_of[written] = p_of.get(written, 0.0) + math.prod(row[label] for row, label in zip(rows, labels, strict=True))
-    odds = []
+    p_of, odds = texts_of(log_probs), []
     for place in range(given, len(tokens)):
         start, more = tokens[:place], tokens[: place + 1]
         p_more = sum(p for w, p in p_of.items() if w[: len(more)] == more)

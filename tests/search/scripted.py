@@ -1,7 +1,8 @@
-"""A decoder whose scores are written down."""
+"""A decoder whose scores are written down, and all that a CTC layer may say."""
 
 from __future__ import annotations
 
+import itertools
 import math
 import random
 from collections.abc import Mapping
@@ -12,6 +13,15 @@ import torch
 from simulst.hypotheses import Tokens
 
 A, B, C, D, END = range(1, 6)
+
+
+def texts_of(log_probs: torch.Tensor) -> dict[Tokens, float]:
+    """The probability of each text by a CTC layer's log posteriors, (T, V), over all alignments."""
+    rows, texts = log_probs.exp().tolist(), dict[Tokens, float]()
+    for labels in itertools.product(range(log_probs.shape[1]), repeat=len(rows)):
+        text = tuple(label for label, _ in itertools.groupby(labels) if label)
+        texts[text] = texts.get(text, 0.0) + math.prod(row[label] for row, label in zip(rows, labels, strict=True))
+    return texts
 
 
 class Scores(Mapping[Tokens, Mapping[int, float]]):

@@ -14,7 +14,7 @@ import torch
 from fake import Asks, opened
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
-from scripted import END, A, B, C, D, Script
+from scripted import END, A, B, C, D, Script, texts_of
 from tiny_search import EOS, Tiny
 
 logging.disable(logging.WARNING)
@@ -412,19 +412,11 @@ def test_too_few_frames_for_the_committed_tokens(options: JointOptions, final: b
 
 def brute_odds(log_probs: torch.Tensor, text: Tokens, favourite: int | None) -> float:
     """log Odds_end by enumeration of all alignments."""
-    import itertools
-
-    frames, size = log_probs.shape
-    complete, more, one, p_of = 0.0, 0.0, 0.0, log_probs.exp().tolist()
-    for labels in itertools.product(range(size), repeat=frames):
-        p = math.prod(p_of[t][label] for t, label in enumerate(labels))
-        written = tuple(label for label, _ in itertools.groupby(labels) if label)
-        if written == text:
-            complete += p
-        elif written[: len(text)] == text:
-            more += p if written[len(text)] != END else 0.0  # the layer's own <sos/eos>
-            one += p if written[len(text)] == favourite else 0.0
-    return math.log(complete) - math.log(more if favourite is None else one)
+    texts, place = texts_of(log_probs), len(text)
+    longer = [(one[place], p) for one, p in texts.items() if len(one) > place and one[:place] == text]
+    # Without a favourite: any token but the layer's own <sos/eos>.
+    more = sum(p for token, p in longer if (token != END if favourite is None else token == favourite))
+    return math.log(texts[text]) - math.log(more)
 
 
 @settings(max_examples=15)

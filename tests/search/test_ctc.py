@@ -8,6 +8,7 @@ import torch
 from espnet.nets.ctc_prefix_score import CTCPrefixScoreTH
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from scripted import texts_of
 
 from simulst.errors import SimulstError
 from simulst.search.ctc import CTCPrefixes, CTCPrefixScorer
@@ -27,20 +28,6 @@ def all_scores(scorer: CTCPrefixScorer, prefixes: CTCPrefixes) -> np.ndarray:
     """Each prefix followed by each token of the vocabulary, (n, V)."""
     size = len(scorer._posteriors)
     return scorer.score(prefixes, np.tile(np.arange(size), (len(prefixes.score), 1)))
-
-
-def collapse(alignment: tuple[int, ...]) -> tuple[int, ...]:
-    return tuple(label for label, _ in itertools.groupby(alignment) if label)
-
-
-def enumerated(log_probs: torch.Tensor) -> dict[tuple[int, ...], float]:
-    """The probability of each text, over all alignments."""
-    rows = log_probs.exp().tolist()
-    texts: dict[tuple[int, ...], float] = {}
-    for alignment in itertools.product(range(log_probs.shape[1]), repeat=log_probs.shape[0]):
-        p = math.prod(row[label] for row, label in zip(rows, alignment, strict=True))
-        texts[collapse(alignment)] = texts.get(collapse(alignment), 0.0) + p
-    return texts
 
 
 def log_sum(texts: dict[tuple[int, ...], float], begin: tuple[int, ...]) -> float:
@@ -69,7 +56,7 @@ def extended(scorer: CTCPrefixScorer, prefixes: CTCPrefixes, token: int) -> CTCP
 def test_equal_to_enumeration(seed: int, frames: int, prefix: list[int], data: st.DataObject) -> None:
     """The order does not matter: some frames, some tokens, then the rest of both."""
     log_probs = posteriors(seed, frames)
-    texts, text = enumerated(log_probs), tuple(prefix)
+    texts, text = texts_of(log_probs), tuple(prefix)
     cut = data.draw(st.integers(0, frames))
     forced, chosen = (data.draw(st.integers(0, len(text))) for _ in range(2))
     scorer = CTCPrefixScorer(log_probs[:cut])
