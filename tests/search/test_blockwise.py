@@ -37,7 +37,7 @@ from simulst.policy.context import Look  # noqa: E402
 from simulst.policy.stop import CTC, AlignAtt, AnyOf, MaxTokens, Stop  # noqa: E402
 from simulst.search import BWBS, IBWBS, JointBeamSearch, JointOptions, ctc  # noqa: E402
 from simulst.search.beam import JointSearch, Running, joint_beam_search  # noqa: E402
-from simulst.search.blockwise import BlockwiseBeamSearch, IncrementalBlockwiseBeamSearch  # noqa: E402
+from simulst.search.blockwise import BlockwiseBeamSearch, KeptSearch  # noqa: E402
 
 torch.set_num_threads(1)
 BLOCKS = [24, *[16] * 8]
@@ -164,13 +164,12 @@ def test_results_begin_with_what_is_committed(seed: int, frames: int, beam: int,
     memory = model.memory(seed, frames)
     options = IBWBS(beam) if improved else BWBS(beam)
     search = JointSearch(CachedDecoder(model.decoder), options, EOS, EOS)
-    kind: Any = IncrementalBlockwiseBeamSearch if improved else BlockwiseBeamSearch
-    blockwise = kind(search, options)
+    kept = KeptSearch()
     committed: Tokens = ()
     parts = pieces(memory)
     for number, piece in enumerate(parts):
         search.append(piece, log_probs_of(model, piece))
-        found = run_alone(blockwise.step(committed, None, number == len(parts) - 1)).beam
+        found = run_alone(kept.step(search, options, committed, None, number == len(parts) - 1)).beam
         assert 1 <= len(found) <= beam
         assert len({h.tokens for h in found}) == len(found)
         for hypothesis in found[: None if improved else 1]:
@@ -186,21 +185,17 @@ def test_results_begin_with_what_is_committed(seed: int, frames: int, beam: int,
 class Run:
     """A search over scripted blocks, each of one frame."""
 
-    def __init__(self, options: JointOptions, *blocks: Mapping[Tokens, Mapping[int, float]], ctc: bool = False) -> None:
+    def __init__(self, options: Any, *blocks: Mapping[Tokens, Mapping[int, float]], ctc: bool = False) -> None:
+        self.options, self.kept = options, KeptSearch()
         self.search = JointSearch(Script(*blocks), options, END, END, ctc)
-        self.blockwise: Any = None
-        if isinstance(options, IBWBS):
-            self.blockwise = IncrementalBlockwiseBeamSearch(self.search, options)
-        elif isinstance(options, BWBS):
-            self.blockwise = BlockwiseBeamSearch(self.search, options)
 
     def found(self, committed: Tokens = (), final: bool = False, stop: Any = None, ctc: Any = None) -> Found:
         """ctc: log posteriors of the block's frames, if there is more than one."""
         self.search.append(torch.zeros(1 if ctc is None else len(ctc), 1), ctc)
         stop = opened(stop) if stop else None
-        if self.blockwise is None:
+        if isinstance(self.options, JointBeamSearch):
             return Found(run_alone(joint_beam_search(self.search, committed, stop)))
-        return run_alone(self.blockwise.step(committed, stop, final))
+        return run_alone(self.kept.step(self.search, self.options, committed, stop, final))
 
     def block(self, committed: Tokens = (), final: bool = False, stop: Any = None, ctc: Any = None) -> list[Tokens]:
         """Their texts: without the <eos> that COMMIT sees."""
@@ -225,11 +220,7 @@ def test_a_tie_stops_too() -> None:
         (B, C): {D: -0.25},
         (B, C, D): {A: -0.25},
     }
-    assert set(run_block(options(), script)) == {(A,), (B, C, D)}
-
-
-def run_block(options: IBWBS, script: Mapping[Tokens, Mapping[int, float]]) -> list[Tokens]:
-    return Run(options, script).block()
+    assert set(Run(options(), script).block()) == {(A,), (B, C, D)}
 
 
 ABC: dict[Tokens, dict[int, float]] = {(): {A: -0.1}, (A,): {B: -0.1}, (A, B): {C: -0.1}, (A, B, C): {END: -0.1}}
@@ -337,7 +328,7 @@ def test_scores_stay_when_tokens_leave_the_window(first: int, kept: Tokens, scor
     script: dict[Tokens, dict[int, float]] = {(): {A: -0.1}, (A,): {B: -0.2}, (A, B): {C: -0.4}}
     run = Run(options(1), script, {kept: {D: -0.8}, (*kept, D): {END: -1.6}})
     assert run.block() == [(A, B, C)]
-    run.blockwise.forget((A, B, C), first, 1)
+    run.kept.slide((A, B, C), first, 1)
     [found] = run.found(kept).beam
     assert (without_end(found.tokens), found.score) == ((*kept, D), pytest.approx((score - 0.8 - 1.6) / 4))
 
@@ -346,7 +337,7 @@ def test_scores_of_other_tokens_are_forgotten() -> None:
     """If the committed tokens are not those that the search found, their scores are unknown."""
     run = Run(options(1), ABC, {(C,): {D: -0.8}, (C, D): {END: -1.6}})
     run.block()
-    run.blockwise.forget((B, C), 0, 1)
+    run.kept.slide((B, C), 0, 1)
     [found] = run.found((C,)).beam
     assert found.score == pytest.approx((-0.8 - 1.6) / 3)
 
@@ -390,16 +381,14 @@ def test_the_ctc_layer_reads_committed_tokens_once(seed: int, blocks: list[tuple
 
 @pytest.mark.parametrize("options", [BWBS(), IBWBS()])
 @pytest.mark.parametrize("final", [False, True])
-def test_too_few_frames_for_the_committed_tokens(options: JointOptions, final: bool) -> None:
+def test_too_few_frames_for_the_committed_tokens(options: BWBS | IBWBS, final: bool) -> None:
     """The CTC layer needs a blank between equal tokens: five do not fit into eight frames."""
     model = Tiny(0)
-    search = JointSearch(CachedDecoder(model.decoder), options, EOS, EOS)
-    kind: Any = IncrementalBlockwiseBeamSearch if isinstance(options, IBWBS) else BlockwiseBeamSearch
-    blockwise = kind(search, options)
+    search, kept = JointSearch(CachedDecoder(model.decoder), options, EOS, EOS), KeptSearch()
     for frames, last in ((8, final), (30, True)):
         memory = model.memory(0, frames)
         search.append(memory, log_probs_of(model, memory))
-        found = run_alone(blockwise.step((4,) * 5, None, last)).beam
+        found = run_alone(kept.step(search, options, (4,) * 5, None, last)).beam
         assert all(h.tokens[:5] == (4,) * 5 for h in found)
         if frames == 8:
             assert found == [Hypothesis((4,) * 5)]
