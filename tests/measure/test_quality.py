@@ -164,9 +164,7 @@ def test_error_rates_are_edits_by_the_length_of_the_references(pairs: list[tuple
 def test_case_and_punctuation_are_no_errors() -> None:
     assert error_rates(["¿Que tal? It\u2019s me"], ["que tal, it's me!"], "es") == (0, 0)
     assert error_rates(["adónde"], ["adonde"], "es") == (100, pytest.approx(100 / 6))
-
-
-def test_languages_without_spaces_have_no_words_to_err_in() -> None:
+    # A language without spaces has no words to err in.
     assert error_rates(["我 去 学校。"], ["我去学 笑"], "zh") == (None, 25.0)
 
 

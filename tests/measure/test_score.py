@@ -122,12 +122,12 @@ def test_compare_pairs_by_index() -> None:
 
 
 def test_table_shows_everything() -> None:
-    table = format_scores(score(log(TEXTS), bootstrap=10))
+    scores = score(log(TEXTS), bootstrap=10)
+    table = format_scores(scores)
     for piece in ("BLEU", "95 %", "chrF", "AL_steps", "1200.0", "RTF", "3 sentences, 0 with an empty", "tok:13a"):
         assert piece in table
     assert max(len(line) for line in table.splitlines()) < 120
     assert "against" not in table
-    scores = score(log(TEXTS), bootstrap=10)
     scores["against"] = compare(log([TEXTS[0], "another", TEXTS[2]], TEXTS), log(TEXTS), samples=20)
     table = format_scores(scores)
     assert f"BLEU: {scores['BLEU'] - scores['against']['BLEU_baseline']:+.2f} against" in table

@@ -39,12 +39,6 @@ def test_what_is_stable_by_definition(beams: list[Beam], n: int) -> None:
     assert SharedPrefix(n).stable(beams) == (common([text for one in texts[-n:] for text in one]) if enough else ())
 
 
-def test_agreement_on_the_beginning_alone() -> None:
-    """Its name."""
-    commit = LocalAgreement(2, first=4, most_behind=3, whole_words=True)
-    assert (commit.label, commit.curve) == ("LA-2-first4-behind3w", "LA-n-first4-behind3w")
-
-
 @pytest.mark.parametrize("inner", [All(), Hold(2), LocalAgreement(2), SharedPrefix(1)])
 def test_whole_words_of_any_commit(inner: Commit) -> None:
     """It finds the same tokens stable, and releases the complete words."""
