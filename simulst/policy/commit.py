@@ -131,17 +131,13 @@ class LocalAgreement(Commit):
         recogniser less those that are committed, which drifts if one language has more words.
     most_behind_seconds: a word of that hypothesis is committed if so many seconds of source were read after it had been
         spoken, whether it is stable or not; 0: never. A model says when by its attention (Need.END_TIMES).
-    first: of how many tokens at the beginning of the text agreement is asked; once they are agreed upon, the newest
-        best hypothesis is committed as it is. It is for a STOP that ends the text where it is not sure, such as
-        AlignAtt. An offline model invents beginnings from little speech, and attends to that speech. 0: of all tokens.
     """
 
     n: Count = 2
     most_behind: Amount = 0
     most_behind_seconds: NotNegative = 0.0
-    first: Amount = 0
 
-    label, sweeps = "LA-{n}{?first:-first}{bounds:-behind}", "n"
+    label, sweeps = "LA-{n}{bounds:-behind}", "n"
 
     @property
     def bounds(self) -> tuple[str, ...]:
@@ -168,8 +164,7 @@ class LocalAgreement(Commit):
     def stable(self, beams: Sequence[Beam]) -> Tokens:
         if len(beams) < self.n:
             return ()
-        agreed = common_prefix(_best(beam) for beam in beams[-self.n :])
-        return _best(beams[-1]) if 0 < self.first <= len(agreed) else agreed
+        return common_prefix(_best(beam) for beam in beams[-self.n :])
 
 
 @dataclass(frozen=True)
