@@ -18,6 +18,7 @@ from __future__ import annotations
 
 import json
 import re
+import shutil
 import sys
 import time
 from collections.abc import Callable, Iterator
@@ -37,7 +38,7 @@ from simulst.audio.read import load_audio, seconds_of
 from simulst.audio.units import SAMPLE_RATE
 from simulst.commands.common import Positive, Several, run_command
 from simulst.config import Decoding, load_sweep
-from simulst.data.datadir import Utterance, read_data_dir
+from simulst.data.datadir import Utterance, read_data_dir, write_data_dir
 from simulst.errors import SimulstError
 from simulst.files.folder import write_atomically
 from simulst.log.instance import Instance
@@ -166,7 +167,7 @@ def recordings_of(kind: str, language: str, data: Path, made: Path, minutes: flo
     pair = f"{language}-en"
     if kind == "prompts":
         talks = made / f"{pair}-prompts"
-        whole_recordings(data / pair / "tst", talks, language, "en")
+        whole_recordings(named(data / pair / "tst", made / f"{pair}-named"), talks, language, "en")
     else:
         talks = data / pair / f"talks-{kind}"
         if not talks.is_dir():
@@ -174,6 +175,17 @@ def recordings_of(kind: str, language: str, data: Path, made: Path, minutes: flo
     gaps = read_gaps(talks / GAPS) if kind == "long" else []
     whole = Recordings(read_data_dir(talks, "en"), gaps, talks)
     return shortened(whole, talks, minutes, made / f"{pair}-{kind}-{minutes:g}min") if minutes else whole
+
+
+def named(data: Path, out: Path) -> Path:
+    """Copy a data directory to `out`, where recordings have their utterances' names, as two speakers' may have one."""
+    shutil.copytree(data, out, dirs_exist_ok=True)
+    wavs: dict[str, str] = {}
+    for utterance in read_data_dir(data, "en"):
+        wavs[utterance.name] = f"{utterance.name}{utterance.wav.suffix}"
+        shutil.copyfile(utterance.wav, out / wavs[utterance.name])
+    write_data_dir(out, {"wav.scp": wavs})
+    return out
 
 
 def shortened(whole: Recordings, talks: Path, minutes: float, out: Path) -> Recordings:
