@@ -169,7 +169,6 @@ POSITIVE, SHARE, COUNT, AMOUNT = (0, -1, math.nan, math.inf), (-0.1, 1.1, math.n
         ("stop", "divergence", "threshold", (-0.1, math.nan)),
         ("commit", "hold", "n", COUNT),
         ("commit", "local_agreement", "n", COUNT),
-        ("commit", "local_agreement", "first", AMOUNT),
         ("commit", "local_agreement", "most_behind", AMOUNT),
         ("commit", "local_agreement", "most_behind_seconds", POSITIVE[1:]),
         ("commit", "shared_prefix", "n", COUNT),
