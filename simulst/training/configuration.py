@@ -37,6 +37,8 @@ class FineTuning:
         the model are in a mapping: {encoder: {layerdrop: 0.1}}.
     ctc_weight: share in the loss of CTC on the transcripts (see simulst/training/ctc.py). The rest is the share of the
         translation.
+    listen_epochs: epochs at the beginning in which CTC alone counts. Else a decoder with random weights learns the
+        target language by heart before the encoder has learnt to listen.
     label_smoothing: weight of the uniform distribution in the loss.
     weight_decay: of AdamW.
     clip: the gradient's greatest norm.
@@ -62,6 +64,7 @@ class FineTuning:
     encoder_layers: Amount | None = None
     settings: dict[str, Any] = field(default_factory=dict)
     ctc_weight: Share = 0.0
+    listen_epochs: Amount = 0
     label_smoothing: Share = 0.0
     weight_decay: Annotated[float, Field(ge=0)] = 0.0
     clip: Positive = 1.0
@@ -101,6 +104,8 @@ def read_options(config: Path) -> tuple[FineTuning, NewModel | None]:
         raise SimulstError(
             f"{config}: chunk_ms goes with first_ms and --model, and not with new_model or ctc_weight; give these two."
         )
+    if options.listen_epochs and not (options.ctc_weight and options.listen_epochs < options.epochs):
+        raise SimulstError(f"{config}: listen_epochs needs a ctc_weight, and more epochs than it has; give these two.")
     if options.new_model is None:
         return options, None
     return options, build_options(NewModel, options.new_model, str(config), "'new_model'")

@@ -115,7 +115,7 @@ class Trainer(Seq2SeqTrainer):
             )
         tokens = int((labels != IGNORED).sum())
         self._count(float(loss.detach()), tokens)
-        weight = self._options.ctc_weight
+        weight = 1.0 if (self.state.epoch or 0) < self._options.listen_epochs else self._options.ctc_weight
         loss = (1 - weight) * loss  # also without transcripts: the translation counts the same everywhere
         if heard is not None:
             mask = getattr(outputs, "encoder_attention_mask", inputs.get("attention_mask"))

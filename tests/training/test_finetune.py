@@ -34,7 +34,7 @@ from simulst.prefix.pairs import write_pairs
 from simulst.streams import open_stream
 from simulst.training import finetune as finetuning
 from simulst.training.ctc import EncoderCTC
-from simulst.training.finetune import finetune, read_options
+from simulst.training.finetune import BEGIN, finetune, read_options
 from simulst.training.freezing import change_settings, freeze, read_short_windows
 from simulst.training.new_model import NewModel, make_model
 from simulst.training.speech_text import IGNORED, Batches, Collator, Part, examples_of, read_parts
@@ -335,7 +335,7 @@ def test_a_model_from_scratch(corpus: Path, capsys: pytest.CaptureFixture[str]) 
     """Two languages in one model, with prefix pairs as further data."""
     decoder = NEW["decoder"]
     config = corpus.with_name("config.yaml")
-    options = {**SMALL, "epochs": 2, "train_features": True, "new_model": NEW, "ctc_weight": 0.3}
+    options = {**SMALL, "epochs": 2, "train_features": True, "new_model": NEW, "ctc_weight": 0.3, "listen_epochs": 1}
     config.write_text(yaml.safe_dump(options))
     parts = [Part("en-de", corpus), Part("en-ja", corpus)]
     with pytest.raises(SimulstError, match="data: no transcripts in the language that is spoken"):
@@ -350,6 +350,11 @@ def test_a_model_from_scratch(corpus: Path, capsys: pytest.CaptureFixture[str]) 
     assert "pairs: 1 examples en→de" in capsys.readouterr().out
     model = load_model(corpus.with_name("out") / "model", threads=1)
     assert not any(name.startswith("ctc.") for name in weights(corpus.with_name("out") / "model"))
+    first, heard = (torch.load(corpus.with_name("out") / f"{n}epoch.pth", weights_only=True) for n in (1, 2))
+    begun = {n: x for n, x in weights(corpus.with_name("out") / BEGIN).items() if n in first}
+    learnt = {name for name, x in begun.items() if not torch.equal(first[name], x)}
+    assert learnt and all(name.startswith("encoder.") for name in learnt)  # in the first epoch, it only listens
+    assert any(not torch.equal(heard[name], begun[name]) for name in begun if name.startswith("decoder."))
     prompts = [model.architecture.prompt("en", target) for target in ("de", "ja")]  # type: ignore[attr-defined]
     names = model.architecture.tokenizer.convert_ids_to_tokens  # type: ignore[attr-defined]
     assert [names(prompt) for prompt in prompts] == [["</s>", "<2de>"], ["</s>", "<2ja>"]]
@@ -468,15 +473,11 @@ def test_the_share_of_ctc_holds_without_transcripts(corpus: Path, begin: Callabl
     options, _ = read_options(config)
     arguments = _arguments(options, corpus.with_name("out"), 1)
     loader: Any = DataLoader([0])
-    losses = [
-        float(
-            Trainer(architecture.model, arguments, loader, replace(options, ctc_weight=weight), lambda *_: None, [])
-            .compute_loss(architecture.model, dict(batch))
-            .detach()
-        )
-        for weight in (0.0, 0.3)
-    ]
-    assert losses[1] == pytest.approx(0.7 * losses[0])
+    losses = []
+    for changes in ({}, {"ctc_weight": 0.3}, {"ctc_weight": 0.3, "listen_epochs": 1}):
+        trainer = Trainer(architecture.model, arguments, loader, replace(options, **changes), lambda *_: None, [])
+        losses.append(float(trainer.compute_loss(architecture.model, dict(batch)).detach()))
+    assert losses == pytest.approx([losses[0], 0.7 * losses[0], 0.0])
 
 
 def test_ctc_is_that_of_each_row_alone() -> None:
@@ -503,6 +504,7 @@ def test_bad_input(corpus: Path, begin: Callable[[str], Path], tmp_path: Path) -
         (lambda: run(corpus, model, "out", speed=2), "config.yaml: the training has no option 'speed'; it has epochs"),
         (lambda: run(corpus, model, "out", epochs=0), "option 'epochs': Input should be greater than or equal to 1"),
         (lambda: run(corpus, model, "out", average=[]), "'average' is empty"),
+        (lambda: run(corpus, model, "out", listen_epochs=1), "listen_epochs needs a ctc_weight, and more epochs"),
         (lambda: run(corpus, model, "out", settings={"layerdropp": 1}), "has no setting 'layerdropp'"),
         (lambda: run(corpus, model, "out", settings={"decoder": {"dropout": "x"}}), "setting 'dropout' cannot be 'x'"),
         (lambda: run(corpus, model, "out", encoder_layers=9), "config.yaml: encoder_layers 9: the encoder has 2"),
