@@ -128,7 +128,7 @@ class Experiment:
     def search(self) -> JointBeamSearch:
         """The search that a decoding configuration need not name. Raises SimulstError: search.yaml is broken."""
         chosen = self.beside(SEARCH)
-        values = {} if chosen is None else self._yaml(chosen, SEARCH)
+        values = {} if chosen is None else self._yaml(chosen, SEARCH, "choose the weights again")
         if not isinstance(values, dict) or values.keys() - {"ctc_weight", "length_bonus"}:
             raise SimulstError(f"{self.path}: {SEARCH} may hold only ctc_weight and length_bonus; choose them again.")
         return build_options(JointBeamSearch, values, f"{self.path}: {SEARCH}", "the search")
@@ -168,11 +168,11 @@ class Experiment:
         weights = next(value for key, value in meta["files"].items() if key in ("st_model_file", "asr_model_file"))
         return config, weights
 
-    def _yaml(self, data: bytes, what: str) -> Any:
+    def _yaml(self, data: bytes, what: str, remedy: str = "give a model that ESPnet trained") -> Any:
         try:
             return load_yaml(data.decode(), fast=True)  # otherwise a vocabulary of thousands takes a second
         except (UnicodeDecodeError, yaml.YAMLError) as error:
-            raise SimulstError(f"{self.path}: {what} is not valid YAML ({first_line(error)}).") from error
+            raise SimulstError(f"{self.path}: {what} is not valid YAML ({first_line(error)}); {remedy}.") from error
 
     def _newest(self) -> str:
         for pattern in CHECKPOINTS:
