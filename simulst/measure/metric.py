@@ -220,7 +220,7 @@ def metrics_in(scores: Iterable[Mapping[str, Any]]) -> dict[str, Metric]:
                     warn_once(
                         f"{described.get('path')} has changed since it gave scores of {key}; score the runs again."
                     )
-                content = {**described, "key": key} if isinstance(described, dict) else described
+                content = {"better": None, **described, "key": key} if isinstance(described, dict) else described
                 known[key] = read_fields(Metric, content, f"scores.json: the metric {key}", "score the run again")
     kinds = get_args(Kind)
     return dict(sorted(known.items(), key=lambda item: kinds.index(item[1].kind)))

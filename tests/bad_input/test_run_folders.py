@@ -59,6 +59,7 @@ REPORTS = [
         ("run", "run: no run in it has a scores.json", removed("run/scores.json")),
         ("run", "run/scores.json: not valid JSON", written("run/scores.json", "{")),
         ("run", "run/scores.json: not the scores of a run", written("run/scores.json", "[1]")),
+        ("run", "scores.json: the metric m: better", written("run/scores.json", '{"metrics": {"m": {}}}')),
         ("run", "run/scores.json: AL is nan, which is no number", written("run/scores.json", '{"AL": NaN}')),
         ("run", "LA-2_500ms", written("run/scores.json", "{}"), 0),
         *(("run", words, change) for words, change in CONFIGS),
