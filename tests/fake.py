@@ -17,14 +17,18 @@ import numpy as np
 from waiting import pass_through
 
 from simulst.audio.vad import CHUNK
+from simulst.config import Decoding
 from simulst.errors import SimulstError
 from simulst.hypotheses import Found, Hypothesis, Tokens
 from simulst.meter import Memo, Meter
 from simulst.needs import Need
 from simulst.opening import Opening
 from simulst.policy.context import Context, TokensView, View
+from simulst.policy.late import Pace
 from simulst.policy.stop import Stop, Stopping
 from simulst.session import Session, Traits, Window
+from simulst.stream import Stream
+from simulst.streams.pauses import SegmentedStream
 from simulst.words import Words
 
 RATE = 16000
@@ -329,3 +333,14 @@ def full_context(samples: int) -> dict[str, Any]:
         "encode_all": list,
         "batches": True,
     }
+
+
+def cut_at_pauses(
+    session: Callable[[Meter, str], Session], how: Decoding, unit: str = "word", meter: Meter | None = None
+) -> SegmentedStream:
+    """A stream whose utterances are sessions of a test's own. session: from their clock and the text before them."""
+
+    def part(clock: Meter, history: str, pace: Pace, begin_ms: float) -> Stream:
+        return Stream(session(clock, history), how, unit, pace=pace, begin_ms=begin_ms)
+
+    return SegmentedStream(part, how.segment, unit, meter or Meter())

@@ -13,6 +13,7 @@ from simulst.meter import Meter
 from simulst.models import load_model
 from simulst.models.base import heard, tells
 from simulst.opening import Opening
+from simulst.policy.late import Pace
 from simulst.session import Model, Session
 from simulst.stream import OpenStream, Step, Stream
 from simulst.streams.auto import AutoStream
@@ -53,9 +54,10 @@ def open_stream(
     """
     meter = meter or Meter()
     unit = unit or unit_of(target)
+    cuts = decoding.segment.seconds > 0
     if source == AUTO:
 
-        def open_part(language: str, part: Meter, begin_ms: float) -> OpenStream:
+        def open_language(language: str, part: Meter, begin_ms: float) -> OpenStream:
             def told(step: Step) -> None:
                 if watch is not None:
                     watch(replace(step, read_ms=begin_ms + step.read_ms))
@@ -63,24 +65,23 @@ def open_stream(
             seen = None if watch is None else told
             return open_stream(model, decoding, language, target, unit, part, background, timed, seen)
 
-        cuts = decoding.segment.seconds > 0
-        return AutoStream(tells(model), among or heard(model, target), open_part, unit, meter, cuts, timed)
+        return AutoStream(tells(model), among or heard(model, target), open_language, unit, meter, cuts, timed)
 
-    opening = Opening(source, target, meter, background.between(source, target), restarts=decoding.segment.restart)
+    known = background.between(source, target)
 
-    def open_session(part: Meter, history: str = "") -> Session:
-        session = model.session(replace(opening, meter=part, history=history))
+    def open_part(part: Meter, history: str = "", pace: Pace | None = None, begin_ms: float = 0.0) -> Stream:
+        restarts = decoding.segment.restart
+        session = model.session(Opening(source, target, part, known, history, restarts, () if cuts else names))
         if not isinstance(session, Session):
             raise SimulstError(
                 f"{type(session).__name__} is not a session; derive the class from simulst.session.Session."
             )
-        return session
+        return Stream(
+            session, decoding, unit, pace=pace, begin_ms=begin_ms, load_model=load_model, timed=timed, watch=watch
+        )
 
     try:
-        if decoding.segment.seconds:
-            return SegmentedStream(open_session, decoding, unit, meter, load_model=load_model, timed=timed, watch=watch)
-        opening = replace(opening, names=names)
-        return Stream(open_session(meter), decoding, unit, load_model=load_model, timed=timed, watch=watch)
+        return SegmentedStream(open_part, decoding.segment, unit, meter) if cuts else open_part(meter)
     except SimulstError:
         raise
     except Exception as error:  # of a model or policy that a user brought

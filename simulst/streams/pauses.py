@@ -13,17 +13,15 @@ from __future__ import annotations
 import itertools
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any
 
 from simulst.audio.units import SAMPLE_RATE
 from simulst.audio.vad import CHUNK, start_of_stream
 from simulst.calls import Steps
-from simulst.config import Decoding
 from simulst.errors import SimulstError
 from simulst.meter import Meter
 from simulst.policy.late import Pace
-from simulst.session import Session
-from simulst.stream import Step, Stream
+from simulst.policy.segment import Segmentation
+from simulst.stream import Stream
 from simulst.streams.listening import BEFORE, Listening
 
 LEAST_SPEECH = 5 * CHUNK  # samples of unbroken speech that begin an utterance; shorter sounds are noise
@@ -36,26 +34,21 @@ class SegmentedStream(Listening):
     No utterance is longer than twice `longest`: so much speech without a break is cut where it is, and goes on in the
     next utterance.
 
-    open_session: opens a session of the model for each utterance, from its clock and the text before it.
-    decoding: the configuration.
+    open_part: opens each utterance, from its clock, the text before it, how far computation is behind, and the ms at
+        which it begins.
+    segment: where utterances end.
     unit: "word" or "char".
     meter: measures computation time.
     writes: empty: an utterance's tokens and those of the reference's sentences do not correspond.
-    load_model: loads other models, for the policies that need one.
-    timed: whether `spoken_ms` is asked for once the stream has ended.
-    watch: is called after each decoding step of each utterance.
     skipped: how many decoding steps were left out (see simulst/policy/late.py).
 
     Raises SimulstError: the model has another sample rate than the detector; the detector is missing.
     """
 
-    open_session: Callable[[Meter, str], Session]
-    decoding: Decoding
+    open_part: Callable[[Meter, str, Pace, float], Stream]
+    segment: Segmentation
     unit: str = "word"
     meter: Meter = field(default_factory=Meter)
-    load_model: Callable[..., Any] | None = None
-    timed: bool = False
-    watch: Callable[[Step], None] | None = None
 
     def __post_init__(self) -> None:
         self._begin = 0  # number of the utterance's first sample
@@ -68,8 +61,8 @@ class SegmentedStream(Listening):
                 f"segment: the detector of pauses hears audio of {SAMPLE_RATE} Hz, but the model {rate} Hz; "
                 "write 'segment: {type: none}'."
             )
-        self._pause = self.decoding.segment.seconds * SAMPLE_RATE
-        self._longest = self.decoding.segment.longest * SAMPLE_RATE
+        self._pause = self.segment.seconds * SAMPLE_RATE
+        self._longest = self.segment.longest * SAMPLE_RATE
         self.listen(start_of_stream, first.timed)
         self._quiet = 0  # samples up to the end of the last chunk without speech
         self._loud = 0  # samples up to the end of the last chunk of speech
@@ -89,16 +82,7 @@ class SegmentedStream(Listening):
         self._pace.work((self._start + self._audio.size) * 1000 / SAMPLE_RATE, seconds)
 
     def _open(self, meter: Meter, history: str) -> Stream:
-        stream = Stream(
-            self.open_session(meter, history),
-            self.decoding,
-            self.unit,
-            pace=self._pace,
-            begin_ms=self._begin * 1000 / SAMPLE_RATE,
-            load_model=self.load_model,
-            timed=self.timed,
-            watch=self.watch,
-        )
+        stream = self.open_part(meter, history, self._pace, self._begin * 1000 / SAMPLE_RATE)
         if self._told is not None:
             stream.tell(self._told)
         return stream
@@ -138,7 +122,7 @@ class SegmentedStream(Listening):
 
     def _history(self, now: int) -> str:
         """The text that the next utterance's model is shown. now: a sample's number."""
-        history = self.decoding.segment.history
+        history = self.segment.history
         if not history.words:
             return ""
         since = 1000 * (now / SAMPLE_RATE - history.seconds)

@@ -17,7 +17,7 @@ import speaker
 import tiny_huggingface
 import tiny_whisper
 import torch
-from fake import Loudness, noted
+from fake import Loudness, cut_at_pauses, noted
 
 from simulst.audio.units import SAMPLE_RATE
 from simulst.audio.vad import CHUNK
@@ -38,7 +38,7 @@ from simulst.stream import Stream
 from simulst.streams import open_stream
 from simulst.streams.driver import Driver
 from simulst.streams.listening import BEFORE
-from simulst.streams.pauses import LEAST_SPEECH, SegmentedStream
+from simulst.streams.pauses import LEAST_SPEECH
 
 SAY = "The cat sat down. It was on the mat. Then the dog came in, and all was well."
 PAUSE = 0.3
@@ -107,7 +107,7 @@ def test_sentences_in_a_stream(family: str, tmp_path: Path, monkeypatch: pytest.
         opened.append(weakref.ref(new))
         return new
 
-    stream = SegmentedStream(session, how)
+    stream = cut_at_pauses(session, how)
     audio, count = talk()
     for start in range(0, audio.size, 4000):
         stream.push(audio[start : start + 4000])

@@ -10,7 +10,7 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 import soundfile
-from fake import RATE, FakeModel, FakeSession, Loudness
+from fake import RATE, FakeModel, FakeSession, Loudness, cut_at_pauses
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -228,7 +228,7 @@ def test_history(words: int, seconds: float, written: tuple[str, str]) -> None:
         return Session(FakeModel(), Opening("es", "en", meter, history=history))
 
     stream_meter = Meter()
-    stream = SegmentedStream(session, how, unit, stream_meter)
+    stream = cut_at_pauses(session, how, unit, stream_meter)
     samples = audio(*[6000, 9000] * 6, 9000)
     stream.push(samples, finished=True)
     assert len(shown) == len(stream.segments) == 6

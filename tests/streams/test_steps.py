@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from fake import CHARS, RATE, FakeModel, FakeSession, Loudness, opening
+from fake import CHARS, RATE, FakeModel, FakeSession, Loudness, cut_at_pauses, opening
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -30,7 +30,6 @@ from simulst.search import BeamSearch
 from simulst.session import Session, find, share_search
 from simulst.stream import Emission, Stream
 from simulst.streams import OpenStream
-from simulst.streams.pauses import SegmentedStream
 
 ENCODE, SEARCH, EXTEND = 5.0, 3.0, 1.0  # seconds of the calls below
 
@@ -93,7 +92,7 @@ def opened(seed: int, cut: bool, memo: Memo | None, how: Decoding, model: FakeMo
         return SteppedSession(model, opening(part)) if seed % 3 else FakeSession(model, opening(part))
 
     if cut:
-        return SegmentedStream(session, replace(how, segment=Pause(0.3)), "word", Meter(memo))
+        return cut_at_pauses(session, replace(how, segment=Pause(0.3)), "word", Meter(memo))
     return Stream(session(Meter(memo)), how, "word")
 
 
@@ -285,7 +284,7 @@ def test_unstable_text_of_a_recording(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("simulst.streams.pauses.start_of_stream", Loudness)
     model = FakeModel(unstable=0)
     how = Decoding(Chunk(200), Hold(3), search=BeamSearch(1), segment=Pause(0.3))
-    stream = SegmentedStream(model_session(model), how)
+    stream = cut_at_pauses(model_session(model), how)
     speech, pause = np.full(RATE, 0.5, np.float32), np.zeros(RATE, np.float32)
     stream.push(speech)
     one = model.text(stream._part.best) if stream._part else ""
@@ -309,7 +308,7 @@ def test_both_kinds_of_streams_are_open_streams() -> None:
     model, how = FakeModel(), Decoding(Chunk(500), All())
     streams: Sequence[OpenStream] = [
         Stream(FakeSession(model, opening()), how),
-        SegmentedStream(model_session(model), replace(how, segment=Pause(0.3))),
+        cut_at_pauses(model_session(model), replace(how, segment=Pause(0.3))),
     ]
     for stream in streams:
         assert stream.push(np.zeros(100, np.float32)) == [] == list(stream.segments)
