@@ -171,10 +171,12 @@ class Window(ABC):
     `slide`.
     """
 
+    _evicted: Tokens = ()  # committed tokens that have left the window with their audio
+
     @property
-    @abstractmethod
     def evicted(self) -> int:
-        """How many of the committed tokens have left the window with their audio."""
+        """How many these are."""
+        return len(self._evicted)
 
     def limit(self) -> float:
         """The length (samples) at which a step is due. Without it, audio could leave the window unsearched."""

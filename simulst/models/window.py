@@ -49,8 +49,7 @@ class WindowedSession(AudioSession, Window):
     def __init__(self, opening: Opening, window_seconds: float, before: Tokens = ()) -> None:
         super().__init__(opening)
         self._window_seconds, self._before = window_seconds, before
-        self._evicted: Tokens = ()  # committed tokens that have left the window
-        self._hidden = 0  # of these; the decoder is not shown them
+        self._hidden = 0  # tokens that have left the window, and that the decoder is not shown
         self._same: Tokens = ()  # a best hypothesis; those since then were equal to it, or a beginning of it
         self._since = 0  # the length (samples) at which it was found
         self._states: tuple[Hashable, Any] | None = None  # what the encoder made of the window, and of which audio
@@ -92,10 +91,6 @@ class WindowedSession(AudioSession, Window):
     def window_key(self) -> Hashable:
         """What a search of the window sees."""
         return self.audio_key, self._before, self._evicted, self._hidden, self.opening.background
-
-    @property
-    def evicted(self) -> int:
-        return len(self._evicted)
 
     @property
     def _shown(self) -> Tokens:

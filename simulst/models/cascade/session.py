@@ -73,7 +73,6 @@ class CascadeSession(Session, Window):
         self.traits = replace(self._translation.traits, sample_rate=heard.sample_rate, any_length=heard.any_length)
         self._length = 0
         self._final = False
-        self._evicted: Tokens = ()  # committed tokens of sentences that have left
         self._begins: Tokens | None = None  # what STOP has each sentence begin with
         self._source: list[str] = []
         self._heard = ""  # what the recogniser has written of later ones
@@ -171,10 +170,6 @@ class CascadeSession(Session, Window):
         return (ended[0] if ended else last)[len(rest) :]
 
     # ---- what leaves: sentences, not audio ----
-
-    @property
-    def evicted(self) -> int:
-        return len(self._evicted)
 
     def leaving(self, best: Tokens) -> Tokens | None:
         return best[: self._ended[1]] if self._ended[0] else None

@@ -57,10 +57,6 @@ class WindowedESPnetSession(ESPnetSession, Window):
         self._steps.append(_Step(self._seen, len(without_end(found.best)), sure))
         return found
 
-    @property
-    def evicted(self) -> int:
-        return len(self._evicted)
-
     def limit(self) -> float:
         """The length at which half a window of frames is unsearched. A later step could lose frames unsearched."""
         return self._encoding.length_of(self._seen + self._most // 2)
