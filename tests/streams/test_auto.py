@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
-from fake import RATE, FakeModel, FakeSession, Loudness
+from fake import RATE, FakeModel, FakeSession, Loudness, pushed
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -97,10 +98,8 @@ def told(stream: OpenStream) -> tuple[Any, ...]:
     return words, stream.reads, stream.segments, stream.languages, stream.unstable_text
 
 
-def decoded(stream: OpenStream, samples: np.ndarray, cuts: list[int] = []) -> OpenStream:  # noqa: B006
-    bounds = [0, *sorted(cut for cut in cuts if cut < samples.size), samples.size]
-    for start, end in pairwise(bounds):
-        stream.push(samples[start:end], finished=end == samples.size)
+def decoded(stream: OpenStream, samples: np.ndarray, cuts: Iterable[int] = ()) -> OpenStream:
+    pushed(stream, samples, sorted(cuts))
     return stream
 
 

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from itertools import pairwise
 from pathlib import Path
 from types import SimpleNamespace
 
 import numpy as np
 import pytest
 import soundfile
-from fake import RATE, FakeModel, FakeSession, Loudness, cut_at_pauses
+from fake import RATE, FakeModel, FakeSession, Loudness, cut_at_pauses, pushed
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -90,10 +89,7 @@ def words_of(samples: np.ndarray, model: FakeModel, how: Decoding, pause: float)
 
 
 def decode(stream: SegmentedStream, samples: np.ndarray, cuts: list[int]) -> list[tuple[str, float]]:
-    bounds = [0, *sorted(cut for cut in cuts if cut < samples.size), samples.size]
-    for start, end in pairwise(bounds):
-        stream.push(samples[start:end], finished=end == samples.size)
-    return [(e.text.strip(), e.delay_ms) for e in stream.emissions]
+    return [(text.strip(), ms) for text, ms in pushed(stream, samples, sorted(cuts))]
 
 
 @settings(max_examples=80)
