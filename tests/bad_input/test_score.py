@@ -27,7 +27,6 @@ def two(**row: Any) -> Change:
     return log({}, row)
 
 
-NAN, INF = float("nan"), float("inf")
 SCORE = table(
     "simulst score x.log --bootstrap 0",
     ("", "x.log: no such log"),
