@@ -114,12 +114,13 @@ class Trainer(Seq2SeqTrainer):
                 "learning_rate or a smaller clip."
             )
         tokens = int((labels != IGNORED).sum())
-        self._count(float(loss.detach()), tokens)
-        weight = 1.0 if (self.state.epoch or 0) < self._options.listen_epochs else self._options.ctc_weight
+        shown, listens = loss, (self.state.epoch or 0) < self._options.listen_epochs
+        weight = 1.0 if listens else self._options.ctc_weight
         loss = (1 - weight) * loss  # also without transcripts: the translation counts the same everywhere
         if heard is not None:
             mask = getattr(outputs, "encoder_attention_mask", inputs.get("attention_mask"))
             loss = loss + weight * model.ctc(outputs.encoder_last_hidden_state, mask, heard)
+        self._count(float((loss if listens else shown).detach()), tokens)
         # Of all processes, whose mean the gradient is.
         loss = loss / tokens if num_items_in_batch is None else loss * self.args.world_size / num_items_in_batch
         return (loss, outputs) if return_outputs else loss
