@@ -38,7 +38,7 @@ class FineTuning:
     ctc_weight: share in the loss of CTC on the transcripts (see simulst/training/ctc.py). The rest is the share of the
         translation.
     listen_epochs: epochs at the beginning in which CTC alone counts. Else a decoder with random weights learns the
-        target language by heart before the encoder has learnt to listen. The loss shown is that of CTC then.
+        target language by heart before the encoder has learnt to listen. In them, the loss shown is CTC's.
     label_smoothing: weight of the uniform distribution in the loss.
     weight_decay: of AdamW.
     clip: the gradient's greatest norm.
