@@ -5,7 +5,7 @@ option chunk_ms count 640 "the other chunks, in ms: a multiple of what a block o
 option wait_config path ../../conf/train/mini_wait_token.yaml "ESPnet's configuration for fine-tuning"
 option wait_options text "" "options for ESPnet in fine-tuning" more
 option wait_decodings path ../../conf/decode/wait_token.yaml "decoding configurations of the fine-tuned model; --decodings: of the one before"
-option divergence flag false "also train a head that foresees divergence; decode by it, entropy and margin"
+option divergence flag false "also train a head that foresees divergence; decode by it, and by entropy"
 option divergence_decodings path ../../conf/decode/divergence.yaml "its decoding configurations" more
 option reinforce flag false "then train it on lag and quality"
 option reinforce_config path ../../conf/train/mini_reinforce.yaml "its configuration" more

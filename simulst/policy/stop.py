@@ -451,28 +451,6 @@ class Entropy(Measured):
 
 
 @dataclass(frozen=True)
-class Margin(Measured):
-    """End before a token that is hardly more probable than the next best one.
-
-    least: the difference of their log p below which the search ends.
-    """
-
-    least: Nats
-
-    label = "margin{least:g}"
-    sweeps = "least"
-    why = "margin {:.2f}, least {:g}"
-    needs = frozenset({Need.DISTRIBUTION})
-
-    def measure(self, view: View, words: Words) -> float:
-        second, first = np.partition(view.distribution(), -2)[-2:]
-        return float(first - second)
-
-    def is_over(self, number: float) -> bool:
-        return number < self.least
-
-
-@dataclass(frozen=True)
 class Divergence(Measured):
     """End before a token whose distribution will still change, after DiG-SST (Chen et al., AAAI 2024).
 

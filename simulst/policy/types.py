@@ -24,7 +24,6 @@ STOP: dict[str, type[stop.Stop]] = {
     "contrast": stop.Contrast,
     "ctc_guide": CTCGuide,
     "entropy": stop.Entropy,
-    "margin": stop.Margin,
     "divergence": stop.Divergence,
     "token": stop.Token,
     "any_of": stop.AnyOf,

@@ -20,7 +20,7 @@ from simulst.models.espnet.model import ESPnet
 from simulst.opening import Opening
 from simulst.policy.commit import All
 from simulst.policy.read import Chunk
-from simulst.policy.stop import Divergence, Entropy, Margin, MaxTokens, Stop
+from simulst.policy.stop import Divergence, Entropy, MaxTokens, Stop
 from simulst.prefix.chunks import Grid
 from simulst.search import BWBS, IBWBS, JointBeamSearch, SearchOptions
 from simulst.stream import Step, Stream
@@ -99,7 +99,7 @@ def test_it_learns_and_goes_on(made: tuple[Path, Any]) -> None:
 
 
 @pytest.mark.parametrize("search", [JointBeamSearch(1, 0.3), JointBeamSearch(3, 0.3), BWBS(2, 0.3), IBWBS(2, 0.3)])
-@pytest.mark.parametrize("kind", [Divergence, Entropy, Margin])
+@pytest.mark.parametrize("kind", [Divergence, Entropy])
 def test_a_step_ends_where_the_number_passes_the_bound(
     made: tuple[Path, Any], kind: Any, search: SearchOptions
 ) -> None:
@@ -119,12 +119,11 @@ def test_a_step_ends_where_the_number_passes_the_bound(
     assert pieces[0] == pieces[1]
     for step in (step for step in steps if step.stopped is not None):
         number = float(step.why.split()[1].rstrip(","))
-        past = number <= bound + 0.01 if kind is Margin else number >= bound - 0.01
-        assert past or not step.stopped
+        assert number >= bound - 0.01 or not step.stopped
 
 
 def test_the_numbers_by_their_definition(made: tuple[Path, Any]) -> None:
-    """Entropy and margin of the first token against ESPnet's decoder; the head's number against the head."""
+    """Entropy of the first token against ESPnet's decoder; the head's number against the head."""
     folder, theirs = made
     model = load_model(folder / "exp/st")
     assert isinstance(model, ESPnet) and model.head is not None
@@ -139,10 +138,8 @@ def test_the_numbers_by_their_definition(made: tuple[Path, Any]) -> None:
         memory.append(frames[0])
         _, state = model.decoder.prefill(torch.tensor([theirs.sos]), memory)
     p = torch.softmax(logits[0, 0].double(), -1)
-    best = p.topk(2).values.log()
     for stop, expected in (
         (Entropy(0.0), float(torch.distributions.Categorical(p).entropy())),
-        (Margin(1e9), float(best[0] - best[1])),
         (Divergence(0.0), model.head.foresee(state.hidden[0])),
     ):
         steps: list[Step] = []
