@@ -3,8 +3,8 @@
     python benchmarks/long_stream.py --family espnet [--minutes 180] [--pause 0.25]
 
 The recordings of a data directory repeat, with silence between, until there are enough minutes. They are one stream,
-which is cut at the pauses that the voice activity detector finds. For some minutes this prints the computation time of
-the (at most) ten minutes before, per second of audio, and the memory. Time is processor time.
+which is cut at the pauses that the voice activity detector finds, or by attention. For some minutes this prints the
+computation time of the (at most) ten minutes before, per second of audio, and the memory. Time is processor time.
 
 With --compare, the model then translates the segments of the same recordings one by one. Both texts are scored by
 recording, and segments with the same text in both are counted. The last line is JSON.
@@ -139,6 +139,7 @@ def setting_of(family: str, experiment: Path | None, data: Path | None, window: 
     default=None,
     help="Seconds of silence at which the stream is cut; 0: it is not cut. [0.25 for espnet, 0.5 for the others]",
 )
+@click.option("--words", type=click.IntRange(1), default=None, help="Cut by attention instead: so many words stay.")
 @click.option("--compare", is_flag=True, help="Also translate the segments one by one, and compare the texts.")
 @click.option("--threads", type=click.IntRange(1), default=1, show_default=True)
 @click.option("--experiment", default=None, type=click.Path(path_type=Path), help="Another model of the family.")
@@ -149,6 +150,7 @@ def main(
     at: tuple[float, ...],
     window: float,
     pause: float | None,
+    words: int | None,
     compare: bool,
     threads: int,
     experiment: Path | None,
@@ -166,11 +168,19 @@ def main(
         if pause is None:
             pause = 0.25 if family == "espnet" else 0.5
         options = dict(setting.options) if family == "cascade" else {**setting.options, "threads": threads}
-        measure(setting, options, minutes, sorted(at), pause, compare)
+        segment = {"type": "pause", "seconds": pause} if pause else {"type": "none"}
+        if words is not None:
+            segment = {"type": "attention", "words": words}
+        measure(setting, options, minutes, sorted(at), segment, compare)
 
 
 def measure(
-    setting: Setting, options: dict[str, Any], minutes: float, at: list[float], pause: float, compare: bool
+    setting: Setting,
+    options: dict[str, Any],
+    minutes: float,
+    at: list[float],
+    segment: dict[str, Any],
+    compare: bool,
 ) -> None:
     """Decode the stream and print the figures."""
     recordings: dict[Path, list[Utterance]] = defaultdict(list)
@@ -178,7 +188,6 @@ def measure(
         recordings[utterance.wav].append(utterance)
     model = load_model(setting.model, **options)
     slides = count_slides(model, setting.languages)
-    segment = {"type": "pause", "seconds": pause} if pause else {"type": "none"}
     stream = open_stream(
         model, parse_decoding({**setting.decoding, "segment": segment}, "benchmark"), *setting.languages
     )
@@ -197,7 +206,7 @@ def measure(
     result: dict[str, Any] = {
         "model": setting.model.name,
         "minutes": minutes,
-        "pause": pause,
+        "segment": segment,
         "seconds_by_minute": [round(after - before, 3) for before, after in pairwise(spent)],
         "MB_by_minute": [round(value) for value in megabytes],
         "peak_MB": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024,
