@@ -22,10 +22,10 @@ from simulst.words import Words
 class Commit(Options):
     """What to commit after each step but the last. After the last step the best hypothesis is committed.
 
-    whole_words: whether a word is committed only when the beginning of the next word is stable. The papers also commit
-        parts of words, and the next search must begin with them. In both cases a word is written only when it is
-        complete. The difference matters at full stops: after a committed full stop, a model that was trained on whole
-        sentences ends the sentence.
+    whole_words: whether a word is committed only when another one begins after it, in all hypotheses of `compared`. The
+        papers also commit parts of words, and the next search must begin with them. In both cases a word is written
+        only when it is complete. The difference matters at full stops: after a committed full stop, a model that was
+        trained on whole sentences ends the sentence.
     """
 
     whole_words: bool = field(default=False, kw_only=True)
@@ -48,9 +48,15 @@ class Commit(Options):
         holds hypotheses, best first, whose tokens begin with the tokens committed when it was searched.
         """
 
-    def release(self, new: Tokens, words: Words) -> Tokens:
-        """What to commit of the stable tokens that are new."""
-        return new[: words.whole(new)] if self.whole_words else new
+    def compared(self, beams: Sequence[Beam]) -> list[Tokens]:
+        """The hypotheses that `stable` looks at: the best one of each of the last beams."""
+        return [_best(beam) for beam in beams[-self.window :]]
+
+    def release(self, new: Tokens, words: Words, after: Sequence[Tokens]) -> Tokens:
+        """What to commit of the stable tokens that are new. after: what follows them in each of the `compared`."""
+        if not self.whole_words or all(words.whole(new + rest[:1]) >= len(new) for rest in after):
+            return new
+        return new[: words.whole(new)]
 
     def overdue(self, new: Tokens, words: Words, ago: Callable[[], Sequence[float]]) -> Tokens:
         """What to commit now although it is not stable, because the text would be too far behind: a beginning of `new`.
@@ -99,9 +105,9 @@ class All(Commit):
     def stable(self, beams: Sequence[Beam]) -> Tokens:
         return _best(beams[-1])
 
-    def release(self, new: Tokens, words: Words) -> Tokens:
+    def release(self, new: Tokens, words: Words, after: Sequence[Tokens]) -> Tokens:
         if not self.last_word:
-            return super().release(new, words)
+            return super().release(new, words, after)
         if not self.punctuation:
             new = new[: words.without_punctuation(new)]
         return new[: words.whole_characters(new)]
@@ -162,9 +168,7 @@ class LocalAgreement(Commit):
         return new[:due]
 
     def stable(self, beams: Sequence[Beam]) -> Tokens:
-        if len(beams) < self.n:
-            return ()
-        return common_prefix(_best(beam) for beam in beams[-self.n :])
+        return common_prefix(self.compared(beams)) if len(beams) >= self.n else ()
 
 
 @dataclass(frozen=True)
@@ -180,9 +184,10 @@ class SharedPrefix(Commit):
         return self.n
 
     def stable(self, beams: Sequence[Beam]) -> Tokens:
-        if len(beams) < self.n or not all(beams[-self.n :]):
-            return ()
-        return common_prefix(hypothesis.tokens for beam in beams[-self.n :] for hypothesis in beam)
+        return common_prefix(self.compared(beams)) if len(beams) >= self.n and all(beams[-self.n :]) else ()
+
+    def compared(self, beams: Sequence[Beam]) -> list[Tokens]:
+        return [hypothesis.tokens for beam in beams[-self.n :] for hypothesis in beam]
 
 
 def common_prefix(sequences: Iterable[Tokens]) -> Tokens:

@@ -36,12 +36,17 @@ def test_what_is_stable_by_definition(beams: list[Beam], n: int) -> None:
     assert SharedPrefix(n).stable(beams) == (common([text for one in texts[-n:] for text in one]) if enough else ())
 
 
-@pytest.mark.parametrize("inner", [All(), Hold(2), LocalAgreement(2), SharedPrefix(1)])
-def test_whole_words_of_any_commit(inner: Commit) -> None:
-    """It finds the same tokens stable, and releases the complete words."""
-    words = Words(lambda tokens: "".join([" a", " b", "c", " d"][token] for token in tokens))
+@settings(max_examples=200)
+@given(st.lists(BEAMS, min_size=1, max_size=3), st.integers(1, 3), st.integers(0, 3))
+@pytest.mark.parametrize("inner", [All(), Hold(1), LocalAgreement(2), SharedPrefix(2)])
+def test_whole_words_of_any_commit(inner: Commit, beams: list[Beam], n: int, known: int) -> None:
+    """The most stable tokens after which a word begins in all hypotheses that COMMIT compares. Token 1 goes on a word."""
+    inner = inner if isinstance(inner, All) else replace(inner, n=n)  # type: ignore[call-arg]
+    words = Words(lambda tokens: "".join(" a" if token == 0 else "b" for token in tokens))
     commit = replace(inner, whole_words=True)
-    assert (commit.window, commit.stable([A, B]), commit.ends_word) == (inner.window, inner.stable([A, B]), True)
-    for new, released in (((0, 1), (0,)), ((0, 1, 2), (0,)), ((0, 1, 2, 3), (0, 1, 2)), ((0,), ()), ((), ())):
-        assert commit.release(new, words) == released
-        assert inner.release(new, words) == new
+    stable, compared = inner.stable(beams), inner.compared(beams)
+    assert (commit.window, commit.stable(beams), commit.ends_word) == (inner.window, stable, True)
+    new, after = stable[known:], [tokens[len(stable) :] for tokens in compared]
+    assert inner.release(new, words, after) == new
+    ends = [0, *(e for e in range(known + 1, len(stable) + 1) if all(text[e : e + 1] == (0,) for text in compared))]
+    assert commit.release(new, words, after) == stable[known : max(ends)]
