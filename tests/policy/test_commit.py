@@ -40,7 +40,7 @@ def test_what_is_stable_by_definition(beams: list[Beam], n: int) -> None:
 @given(st.lists(BEAMS, min_size=1, max_size=3), st.integers(1, 3), st.integers(0, 3))
 @pytest.mark.parametrize("inner", [All(), Hold(1), LocalAgreement(2), SharedPrefix(2)])
 def test_whole_words_of_any_commit(inner: Commit, beams: list[Beam], n: int, known: int) -> None:
-    """The most stable tokens after which a word begins in all hypotheses that COMMIT compares. Token 1 goes on a word."""
+    """The most stable tokens after which a word begins in all that COMMIT compares. Token 1 goes on a word."""
     inner = inner if isinstance(inner, All) else replace(inner, n=n)  # type: ignore[call-arg]
     words = Words(lambda tokens: "".join(" a" if token == 0 else "b" for token in tokens))
     commit = replace(inner, whole_words=True)

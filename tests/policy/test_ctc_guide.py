@@ -144,7 +144,7 @@ def test_a_step_writes_what_the_guide_has_heard(
     options = CTCGuide("exp/st", threshold, exact)
     stopping = opened(Guided, guide, words, options, frames, committed)
     kept = searched(stopping, new)
-    written = words.text(All(whole_words=True).release(kept, words)).strip()
+    written = words.text(All(whole_words=True).release(kept, words, [()])).strip()
     expected = literal(
         words.text(new), words.text(committed), lambda more, n: enumerated(log_probs, more, n, exact), threshold
     )
@@ -233,7 +233,7 @@ def test_characters_are_written_as_the_guide_has_heard_them(
     options = CTCGuide("exp/st", threshold, exact)
     stopping = opened(GuidedCharacters, guide, words, options, frames, committed)
     kept = searched(stopping, new)
-    written = words.text(stopping.first(All(whole_words=True).release(kept, words)))
+    written = words.text(stopping.first(All(whole_words=True).release(kept, words, [()])))
     expected = literal_characters(
         [CHARACTERS[token] for token in new],
         words.text(committed),
