@@ -250,7 +250,7 @@ def test_a_word_that_never_completes_is_never_asked_about() -> None:
     stopping = Guided(CTCGuide("exp/st", -math.inf), context_of(words=words), guide_of(posteriors(0, 3)))
     endless = (1, *[2, 4] * 20)
     assert not any(stopping.ends(TokensView(endless[:n])) for n in range(len(endless)))
-    assert All(whole_words=True).release(endless, words) == ()
+    assert All(whole_words=True).release(endless, words, [()]) == ()
     assert stopping.ends(TokensView((*endless, 1)))
 
 
