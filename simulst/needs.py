@@ -18,7 +18,6 @@ class Need(Enum):
     CTC = "a CTC layer for the translation"
     ATTENTION = "the decoder's attention to the source"
     ATTENTION_OF_STEPS = "the decoder's attention at all steps before"
-    CONTRAST = "how probable a text is, on all audio and on what the step before had of it"
     DISTRIBUTION = "the decoder's distribution of the next token"
     DIVERGENCE = "a head that foresees divergence ('simulst train divergence' makes one)"
     SOURCE_WORDS = "a source text whose words a recogniser commits"

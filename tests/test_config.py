@@ -162,8 +162,6 @@ POSITIVE, SHARE, COUNT, AMOUNT = (0, -1, math.nan, math.inf), (-0.1, 1.1, math.n
         ("stop", "ctc_guide", "threshold", (math.nan,)),
         ("stop", "align_att", "frames", COUNT),
         ("stop", "align_att", "words", AMOUNT),
-        ("stop", "contrast", "p", (0, *SHARE)),
-        ("stop", "contrast", "change", (0, math.nan)),
         ("stop", "entropy", "most", (-0.1, math.nan)),
         ("stop", "divergence", "threshold", (-0.1, math.nan)),
         ("commit", "hold", "n", COUNT),

@@ -108,10 +108,6 @@ class View:
         """
         raise NotImplementedError(f"{Need.ATTENTION} was not declared in STOP's needs")
 
-    def chances(self) -> tuple[float, float]:
-        """log p of the next token on all audio, and on the audio that the step before had; -inf where nothing was."""
-        raise NotImplementedError(f"{Need.CONTRAST} was not declared in STOP's needs")
-
     def distribution(self) -> np.ndarray:
         """log p of all next tokens, (V,) float64, by the decoder alone."""
         raise NotImplementedError(f"{Need.DISTRIBUTION} was not declared in STOP's needs")
@@ -135,23 +131,15 @@ class TokensView(View):
     left: for each new token of the whole hypothesis, the encoder frames after the one at which it begins; only a
     session that gives `Need.ATTENTION` has them.
     ends: the same for their end times, of `Need.END_TIMES`.
-    chances: for each new token what `View.chances` says, of `Need.CONTRAST`.
     """
 
     def __init__(
-        self,
-        tokens: Tokens,
-        left: Sequence[float] | None = None,
-        ends: Sequence[float] | None = None,
-        chances: Sequence[tuple[float, float]] | None = None,
+        self, tokens: Tokens, left: Sequence[float] | None = None, ends: Sequence[float] | None = None
     ) -> None:
-        self.tokens, self._left, self._ends, self._chances = tokens, left, ends, chances
+        self.tokens, self._left, self._ends = tokens, left, ends
 
     def frames_left(self, look: Look = PLAIN) -> float:
         return super().frames_left(look) if self._left is None else self._left[len(self.tokens)]
-
-    def chances(self) -> tuple[float, float]:
-        return super().chances() if self._chances is None else self._chances[len(self.tokens)]
 
     def end_times(self) -> Sequence[float]:
         return super().end_times() if self._ends is None else self._ends[: len(self.tokens)]

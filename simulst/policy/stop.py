@@ -381,56 +381,6 @@ class _AlignAtt(Stopping):
 
 
 @dataclass(frozen=True)
-class Contrast(Stop):
-    """End before a token that is neither probable nor owed to the newest audio, after LSG (Guo et al., AAAI 2025).
-
-    LSG (arXiv 2501.00868) compares a model's distribution with the one that it has on a shorter source, and writes
-    where they differ or where the model is sure. Here the shorter source is what the step before had, and the token's
-    own probability is compared, as libraries tell no more of a text that is given to them.
-
-    p: a token of at least this probability goes out.
-    change: so does a token whose log p changed by so much since the step before. A first step has none before it.
-    least: a token that begins in so many encoder frames at the end of the audio never goes out, as in AlignAtt.
-    most: one that begins before so many frames at the end always does. It bounds the lag.
-    """
-
-    p: Annotated[float, Field(gt=0, le=1)] = 0.5
-    change: Annotated[float, Field(gt=0)] = 1.0
-    least: Amount = 10
-    most: Amount = 150
-
-    label = "contrast{p:g}+{change:g}-{least}to{most}"
-    sweeps = "p"
-    needs = frozenset({Need.ATTENTION, Need.CONTRAST})
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        if self.least > self.most:
-            raise SimulstError(f"stop: least is {self.least} and most {self.most}; give least <= most frames.")
-
-    def open(self, context: Context) -> Stopping:
-        return _Contrast(self, context)
-
-
-class _Contrast(Stopping):
-    options: Contrast
-    _seen: tuple[float, float, float] = (math.nan, math.nan, math.nan)
-
-    def ends(self, view: View) -> bool:
-        options, left = self.options, view.frames_left()
-        now, before = (0.0, 0.0) if left == math.inf else view.chances()
-        self._seen = left, now, before
-        if left < options.least:
-            return True
-        sure, changed = now >= math.log(options.p), math.isfinite(before) and abs(now - before) >= options.change
-        return not (left >= options.most or sure or changed)
-
-    def why(self) -> str:
-        left, now, before = self._seen
-        return f"{left:g} frames left; log p {now:.2f}, {before:.2f} in the step before"
-
-
-@dataclass(frozen=True)
 class Entropy(Measured):
     """End before a token of which the model is not sure.
 

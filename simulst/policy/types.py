@@ -21,7 +21,6 @@ STOP: dict[str, type[stop.Stop]] = {
     "max_words": stop.MaxWords,
     "ctc": stop.CTC,
     "align_att": stop.AlignAtt,
-    "contrast": stop.Contrast,
     "ctc_guide": CTCGuide,
     "entropy": stop.Entropy,
     "divergence": stop.Divergence,

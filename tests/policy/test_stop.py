@@ -1,4 +1,3 @@
-import itertools
 import math
 
 import pytest
@@ -12,7 +11,6 @@ from simulst.policy.stop import (
     CTC,
     AlignAtt,
     AnyOf,
-    Contrast,
     EndOfSentence,
     MaxTokens,
     MaxWords,
@@ -157,19 +155,3 @@ def test_why_a_search_ended() -> None:
         stop_ = open_stop(stop)
         stop_.ends(view)
         assert stop_.why() == why
-
-
-def test_contrast_by_its_definition() -> None:
-    """What goes out: never the last frames; always what is far from them; between, what is sure or has changed."""
-    stop = open_stop(Contrast(p=0.5, change=1.0, least=10, most=100))
-    assert stop.options.label == "contrast0.5+1-10to100" and stop.options.needs == {Need.ATTENTION, Need.CONTRAST}
-    chances = (1.0, 0.6, 0.4, 0.01)
-    for left, now, before in itertools.product((0, 9, 10, 99, 100), chances, (*chances, 0.0)):
-        logs = tuple(math.log(p) if p else -math.inf for p in (now, before))
-        view = TokensView((), [left], chances=[logs])
-        ratio = max(now / before, before / now) if before else 1.0
-        goes_out = left >= 100 or (left >= 10 and (now >= 0.5 or ratio >= math.e))
-        assert stop.ends(view) == (not goes_out), (left, now, before)
-    assert not stop.ends(TokensView((), [math.inf], chances=[]))  # the end of the text
-    with pytest.raises(SimulstError, match="stop: least is 9 and most 8"):
-        Contrast(0.5, 1, 9, 8)

@@ -71,15 +71,12 @@ class WhisperSession(WindowedSession):
     others: if the task is translation, those of transcription, and those of translation if English were spoken.
     """
 
-    traits = Traits(frozenset({Need.LIBRARY_SEARCH, Need.ATTENTION, Need.CONTRAST, Need.END_TIMES, Need.LEAVING}))
+    traits = Traits(frozenset({Need.LIBRARY_SEARCH, Need.ATTENTION, Need.END_TIMES, Need.LEAVING}))
 
     def __init__(self, model: Network, opening: Opening, start: Tokens, others: tuple[Tokens, Tokens] | None) -> None:
         super().__init__(opening, WINDOW_SECONDS, model.tokens(opening.history))
         self._model, self._begin, self._others = model, start, others
-        # Those of the step before and of the last one: where the window began, how many samples it had, and the states.
-        self._earlier: tuple[int, int, Any] | None = None
-        self._heard: tuple[int, int, Any] | None = None
-        self._alignments: dict[tuple[Tokens, Tokens], Aligned] = {}  # of these states: by prompt and text
+        self._alignments: dict[tuple[Tokens, Tokens], Aligned] = {}  # of the window's states: by prompt and text
         self._known = self._known_tokens()
 
     def tell(self, background: Background) -> None:
@@ -104,13 +101,10 @@ class WhisperSession(WindowedSession):
         yield from super()._encode()
         if self._states is not before:
             self._alignments = {}
-            self._earlier, self._heard = self._heard, (self._offset, self._audio.size, self._encoded)
 
     def search(self, committed: Tokens, options: SearchOptions, stop: Stopping | None) -> Steps[Found]:
         yield from self._encode()  # also before a search that is shared: each stream pays for its own encoding
-        compares = stop is not None and Need.CONTRAST in stop.options.needs
-        key = (self.window_key, self._earlier and self._earlier[:2]) if compares else self.window_key
-        return (yield from share_search(self.meter, key, self._found, committed, options, stop))
+        return (yield from share_search(self.meter, self.window_key, self._found, committed, options, stop))
 
     def _found(self, committed: Tokens, options: SearchOptions, stop: Stopping | None) -> Steps[Found]:
         """CTranslate2's search can't be ended by STOP, so its hypotheses are cut where STOP would have ended it."""
@@ -157,22 +151,10 @@ class WhisperSession(WindowedSession):
         last, offset = self._audio.size // FRAME // 2 - 1, self._offset / SAMPLE_RATE
         left = [*(last - begin for begin in begins[given:] if best[given:]), math.inf]
         ends = [offset + begin * STATE_SECONDS for begin in begins[given + 1 :]]
-        chances = (yield from self._contrasted(best))[given:] if best[given:] and Need.CONTRAST in needs else []
-        lists = {Need.ATTENTION: left, Need.END_TIMES: ends, Need.CONTRAST: chances}
+        lists = {Need.ATTENTION: left, Need.END_TIMES: ends}
         shown: list[Any] = [found if need in needs else None for need, found in lists.items()]
         kept = end_of(stop, best[given:], lambda tokens: TokensView(tokens, *shown))
         return None if kept is None else given + kept
-
-    def _contrasted(self, text: Tokens) -> Steps[list[tuple[float, float]]]:
-        """See `View.chances`, for each token of a text in the window. What has left the window is compared no more."""
-        now = (yield from self._aligned(self._begin, text)).each
-        if self._earlier is None or self._earlier[0] != self._offset:
-            return [(p, -math.inf) for p in now]
-        offset, samples, states = self._earlier
-        call = Alone(self._model.align, (states, self._begin, text, samples // FRAME), self._model.turn)
-        key = ("align", (offset, offset + samples), self._begin, text)  # as for the step before
-        before = yield from self.meter.shared_call(key, call)
-        return list(zip(now, before.each, strict=True))
 
     def _generated(self, prefix: Tokens, options: BeamSearch, max_new: int) -> Steps[Beam]:
         """A library's search is shared by all STOPs."""

@@ -154,8 +154,7 @@ class Network:
         begins = [0] * (len(tokens) + 1)
         for token, frame in reversed(found.alignments):
             begins[token] = frame
-        each = np.log(np.maximum(found.text_token_probs, LEAST_P))
-        return Aligned(begins, float(each.sum()), tuple(each.tolist()))
+        return Aligned(begins, float(np.log(np.maximum(found.text_token_probs, LEAST_P)).sum()))
 
     def tell(self, encoded: Any, seconds: float) -> dict[str, float]:
         """How probable each language is in the first seconds of a window; empty: it knows English alone."""
@@ -198,12 +197,11 @@ class Aligned:
     """A text and the audio in the window.
 
     begins: the encoder frame (20 ms) at which each token begins, and the one at which the last token ends.
-    log_p: the text's log probability. each: those of its tokens, among all that are text.
+    log_p: the text's log probability.
     """
 
     begins: list[int]
     log_p: float
-    each: Sequence[float] = ()
 
 
 @dataclass(frozen=True)
