@@ -43,10 +43,13 @@ NEXT_STEP = {Need.CTC, Need.ATTENTION, Need.DISTRIBUTION, Need.DIVERGENCE}
 class Decoder(Protocol):
     """What a search needs of a decoder; `simulst.models.espnet.network.decoder.CachedDecoder` is one.
 
-    A state holds what n hypotheses have read. It can be indexed with the numbers of hypotheses. Its `attention` is the
-    source attention of their last tokens, (layers, n, heads, T), if that was asked for. Where a search names the heads
-    that are shown, it is that of all tokens, (heads, n, tokens, T).
+    A state holds what n hypotheses have read. It can be indexed with the numbers of hypotheses. Its `attention` is that
+    of the heads `shown` to the source, (heads, n, rows, T) float32, if it was asked for: rows of the last token, or of
+    all tokens of the text.
     """
+
+    shown: HeadPairs
+    """The heads whose attention states have, in their order."""
 
     def memory(self) -> Any:
         """A container for encoder frames, with `append(frames)` for frames (t, width) and `len()`."""
@@ -309,7 +312,6 @@ class JointSearch:
     with_ctc: whether to use the CTC layer even if its weight is 0 (for STOP).
     terms: get a bonus.
     alignment_heads: the heads that show at which frame a token begins, if the model names some.
-    shown: the heads whose attention the decoder shows, at all steps; None: it shows all heads, at the last step.
     words: the source word of each frame, counted from 0, if the source is a text; -1: a special token, of no word.
     wait: the wait token, which is written only where STOP names it; None: the model has none.
     spoken: a committed text without the tokens that the CTC layer does not know.
@@ -325,7 +327,6 @@ class JointSearch:
     terms: Terms | None = None
     alignment_heads: HeadPairs = ()
     end_times: Callable[[Tokens], Sequence[float]] | None = None
-    shown: HeadPairs | None = None
     words: Sequence[int] = ()
     wait: int | None = None
     spoken: Callable[[Tokens], Tokens] = lambda tokens: tokens
@@ -512,8 +513,8 @@ class JointSearch:
 class AttendingView(View):
     """A hypothesis whose attention is known.
 
-    attention: at its tokens and at the next one, (heads, tokens + 1, T), or at the next one alone, (layers, heads, T);
-        see `JointSearch.shown`. None: it was not asked for.
+    attention: at its tokens and at the next one, (heads, tokens + 1, T), or at the next one alone, (heads, 1, T), of
+        the heads that the decoder shows. None: it was not asked for.
     """
 
     def __init__(self, search: JointSearch, tokens: Tokens, attention: Tensor | None) -> None:
@@ -579,14 +580,7 @@ class BestHypothesis(AttendingView):
 
 def attended(search: JointSearch, weights: Tensor, look: Look) -> int:
     """The frame that the next token attends to most. weights: see `AttendingView`."""
-    pairs = look.heads or search.alignment_heads
-    if search.shown is not None:
-        rows = weights[[search.shown.index(pair) for pair in pairs]] if pairs else weights
-    elif pairs:
-        layers, heads = zip(*pairs, strict=True)
-        rows = weights[list(layers), list(heads)][:, None]
-    else:
-        rows = weights.mean((0, 1))[None, None]
+    rows = rows_of(search.decoder, weights, look.heads or search.alignment_heads)
     if look.zscore and rows.shape[1] >= LEAST_STEPS:
         spread = rows.std(1, keepdim=True, correction=0)
         rows = (rows - rows.mean(1, keepdim=True)) / spread.clamp_min(SPREAD)
@@ -597,15 +591,9 @@ def attended(search: JointSearch, weights: Tensor, look: Look) -> int:
     return int(last.mean(0).argmax())
 
 
-def mean_attention(weights: Tensor, pairs: HeadPairs = ()) -> Tensor:
-    """Source attention of the decoder, averaged over some of its heads: (layers, heads, ..., T) → (..., T).
-
-    pairs: the heads; empty: all.
-    """
-    if not pairs:
-        return weights.mean((0, 1))
-    layers, heads = zip(*pairs, strict=True)
-    return weights[list(layers), list(heads)].mean(0)
+def rows_of(decoder: Decoder, weights: Tensor, pairs: HeadPairs) -> Tensor:
+    """Those of some heads, (heads, rows, T), of the heads that a decoder shows; no pairs: the mean of all as one."""
+    return weights[[decoder.shown.index(pair) for pair in pairs]] if pairs else weights.mean(0, keepdim=True)
 
 
 def joint_beam_search(

@@ -189,7 +189,8 @@ class TextTranslation(Translation):
         memory = decoder.memory()
         memory.append(encode_text(parts.model, ids))
         places = ends_of(parts.text, tuple(ids), source, parts.tokenizer.all_special_ids)
-        return Seen(decoder.spoken(tokens, memory).cpu().numpy(), places, ends_of(parts.text, tokens, target))
+        rows = decoder.spoken(tokens, memory).cpu().unflatten(0, (self.traits.layers, self.traits.heads))
+        return Seen(rows.numpy(), places, ends_of(parts.text, tokens, target))
 
 
 def encode_text(model: Any, tokens: list[int]) -> Any:

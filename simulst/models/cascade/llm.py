@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -159,7 +158,7 @@ class LLMTranslation(Translation):
             draft is not None
             and draft.about == (chat.tokens, options)
             and draft.best.tokens[: len(prefix)] == prefix
-            and (draft.search.shown == heads or not heads)
+            and (draft.search.decoder.shown == heads or not heads)
         ):
             return draft.cut(len(prefix), stop)
         if stop is None or not heads or not self._options.draft or options.beam > 1:
@@ -175,6 +174,7 @@ class LLMTranslation(Translation):
     def seen(self, source: str, target: str) -> Seen:
         from simulst.models.huggingface.attention import Wanted
         from simulst.models.huggingface.causal import CausalDecoder
+        from simulst.models.huggingface.decoder import every_head
 
         loaded, known = self._loaded, self._opening
         if not loaded.shows_attention:
@@ -186,15 +186,10 @@ class LLMTranslation(Translation):
                 f"{loaded.path}: a chat and its answer have {size} tokens, but the model reads {self._positions}; "
                 "leave long pairs out."
             )
-        layers, heads = loaded.sizes
-        pairs = tuple(itertools.product(range(layers), range(heads)))
-        wanted = Wanted(pairs, chat.begin, chat.end, len(chat.tokens) - 1)
+        wanted = Wanted(every_head(loaded.model), chat.begin, chat.end, len(chat.tokens) - 1)
         decoder = CausalDecoder(loaded.model, chat.tokens, loaded.ends, loaded.never, None, wanted)
-        read = torch.tensor([decoder.eos, *tokens[:-1]], device=loaded.model.device)
-        attention = decoder.prefill(read, decoder.memory(), attention=True)[1].attention
-        assert attention is not None
-        weights = attention[:, 0].unflatten(0, (layers, heads)).cpu().numpy()
-        return Seen(weights, chat.ends, ends_of(loaded.text, tokens, target))
+        rows = decoder.spoken(tokens, decoder.memory()).cpu().numpy()
+        return Seen(rows.reshape(*loaded.sizes, *rows.shape[1:]), chat.ends, ends_of(loaded.text, tokens, target))
 
     def _over(self, chat: Prompt, sentence: str, options: JointBeamSearch, heads: HeadPairs) -> JointSearch:
         about = chat.tokens, options, heads
@@ -219,8 +214,8 @@ class LLMTranslation(Translation):
         terms = terms_of(known, options, language, loaded.spelled, loaded.text, count)
         bounded = replace(options, max_length_ratio=most / size)
         search = JointSearch(
-            decoder, bounded, decoder.eos, decoder.eos, terms=terms, alignment_heads=loaded.heads, shown=heads,
-            words=chat.words, wait=self._wait,
+            decoder, bounded, decoder.eos, decoder.eos, terms=terms, alignment_heads=loaded.heads, words=chat.words,
+            wait=self._wait,
         )  # fmt: skip
         search.append(torch.zeros(size, 1, device=loaded.model.device))
         self._read = search.memory

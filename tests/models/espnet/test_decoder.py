@@ -289,9 +289,10 @@ def test_attention(normalize_before: bool) -> None:
         theirs, ours = both.step(torch.randint(SIZE, (n,)), seen, attention=True)
         close(ours, theirs)
         attention = both.ours.attention
-        assert attention is not None and attention.shape == (3, n, 2, 11)
-        close(attention.sum(-1), torch.ones(3, n, 2))
-        close(attention, torch.stack([layer.src_attn.attn[:, :, -1] for layer in decoder.decoders]))
+        assert attention is not None and attention.shape == (6, n, 1, 11)
+        close(attention.sum(-1), torch.ones(6, n, 1))
+        theirs = [layer.src_attn.attn[:, :, -1:].transpose(0, 1) for layer in decoder.decoders]
+        close(attention, torch.cat(theirs))
         rows = torch.tensor([n - 1, 0])
         selected = both.ours[rows].attention
         assert selected is not None and torch.equal(selected, attention[:, rows])
