@@ -123,7 +123,7 @@ class TextTranslation(Translation):
             over = yield from self._over(sentence, used)
             return (yield from joint_beam_search(over, prefix, stop))
 
-        return (yield from without_loops(options, search, self.text, len(prefix))) or [Hypothesis(prefix)]
+        return (yield from without_loops(options, search, self.text, len(prefix)))
 
     def _over(self, sentence: str, options: JointBeamSearch) -> Steps[JointSearch]:
         """A sentence that has not grown keeps its encoding, and what the decoder has read of its translation."""

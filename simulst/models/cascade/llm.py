@@ -162,11 +162,10 @@ class LLMTranslation(Translation):
         ):
             return draft.cut(len(prefix), stop)
         if stop is None or not heads or not self._options.draft or options.beam > 1:
-            beam = yield from without_loops(options, search, self.text, len(prefix), self._wait)
-            return beam or [Hypothesis(prefix)]
+            return (yield from without_loops(options, search, self.text, len(prefix), self._wait))
         watch = Unending(stop.options, stop.context)
         beam = yield from without_loops(options, lambda used: search(used, watch), self.text, len(prefix))
-        if not beam or watch.shown is None:
+        if watch.shown is None:
             return [Hypothesis(prefix)]
         self._draft = Draft((chat.tokens, options), beam[0], watch.shown.search, watch.shown.attention)
         return self._draft.cut(len(prefix), stop)
