@@ -127,13 +127,10 @@ class TextTranslation(Translation):
 
     def _over(self, sentence: str, options: JointBeamSearch) -> Steps[JointSearch]:
         """A sentence that has not grown keeps its encoding, and what the decoder has read of its translation."""
-        if self._open is None or self._open[:2] != (sentence, options):
-            self._open = (sentence, options, (yield from self._search(sentence, options)))
-        return self._open[2]
-
-    def _search(self, sentence: str, options: JointBeamSearch) -> Steps[JointSearch]:
         from simulst.models.huggingface.decoder import SteppedDecoder
 
+        if self._open is not None and self._open[:2] == (sentence, options):
+            return self._open[2]
         parts = self._parts
         ids = self._ids(sentence)
         frames = yield Alone(encode_text, (parts.model, ids))
@@ -146,6 +143,7 @@ class TextTranslation(Translation):
             words=self._words(ids, sentence),
         )  # fmt: skip
         search.append(frames)
+        self._open = sentence, options, search
         return search
 
     def _ids(self, sentence: str) -> list[int]:

@@ -191,16 +191,12 @@ class LLMTranslation(Translation):
         return Seen(rows.reshape(*loaded.sizes, *rows.shape[1:]), chat.ends, ends_of(loaded.text, tokens, target))
 
     def _over(self, chat: Prompt, sentence: str, options: JointBeamSearch, heads: HeadPairs) -> JointSearch:
-        about = chat.tokens, options, heads
-        if self._open is None or self._open[0] != about:
-            self._open = (about, self._search(chat, sentence, options, heads))
-        return self._open[1]
-
-    def _search(self, chat: Prompt, sentence: str, options: JointBeamSearch, heads: HeadPairs) -> JointSearch:
         from simulst.models.huggingface.attention import Wanted
         from simulst.models.huggingface.causal import CausalDecoder
 
-        loaded, prompt = self._loaded, chat.tokens
+        loaded, prompt, about = self._loaded, chat.tokens, (chat.tokens, options, heads)
+        if self._open is not None and self._open[0] == about:
+            return self._open[1]
         size = len(loaded.spelled(sentence))
         most = min(options.length_ratio * size + MORE_TOKENS, self._positions - len(prompt))
         if most < 1:
@@ -217,5 +213,5 @@ class LLMTranslation(Translation):
             wait=self._wait,
         )  # fmt: skip
         search.append(torch.zeros(size, 1, device=loaded.model.device))
-        self._read = search.memory
+        self._read, self._open = search.memory, (about, search)
         return search
