@@ -8,12 +8,11 @@ driver (simulst/streams/driver.py) runs many of them. It answers calls of severa
 from __future__ import annotations
 
 import threading
-from abc import ABC, abstractmethod
 from collections import deque
 from collections.abc import Callable, Generator, Hashable, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
-from typing import Any, Protocol, Self, TypeVar
+from typing import Any, Protocol, TypeVar
 
 T = TypeVar("T")
 
@@ -22,51 +21,24 @@ class Call(Protocol):
     """A heavy computation that somebody asks for.
 
     It may have a `turn`: then a thread of its own answers it inside this context, while the driver goes on with other
-    streams. The answer must not need what other threads may change. `Turns` bound how many answer at once.
+    streams. The answer must not need what other threads may change. `Turns` bound how many answer at once. One that
+    has what `Batched` has beside may share a batch with others of its class.
     """
 
     def answer(self) -> Any:
         """Compute it for this one alone."""
-
-
-class Batchable(ABC):
-    """A call that can be answered together with others of its class.
-
-    The answers must be those of `answer`, up to rounding. A call of another kind is always answered by itself.
-    """
-
-    turn: AbstractContextManager[Any] | None = None
-
-    @property
-    @abstractmethod
-    def together(self) -> Hashable:
-        """Calls of a class for which this is equal may be answered as one batch. None: this one only by itself."""
-
-    @property
-    def size(self) -> float:
-        """How much of a batch this call is, such as its rows. Each stream is charged so much of the batch's time."""
-        return 1.0
-
-    @property
-    def most(self) -> int | None:
-        """The most calls of a batch with this one; None: as many as the driver takes."""
-        return None
-
-    def answer(self) -> Any:
-        """Compute it for this one alone."""
-        return self.answer_together([self])[0]
-
-    @classmethod
-    @abstractmethod
-    def answer_together(cls, calls: Sequence[Self]) -> Sequence[Any]:
-        """Compute it for all of the calls. They must not be changed, as they are answered again if this fails."""
 
 
 @dataclass(frozen=True)
-class Batched(Batchable):
+class Batched:
     """A call of a function that takes a list of arguments and returns the list of their answers.
 
+    The answers must be those of each argument alone, up to rounding. The function must not change the arguments, as it
+    is called again if it fails.
+
+    size: how much of a batch this call is, such as its rows. Each stream is charged so much of the batch's time.
     alike: arguments for which this is equal may share a batch; None: this one is answered by itself.
+    most: the most calls of a batch with this one; None: as many as the driver takes.
     turn: see `Call`.
     """
 
@@ -79,10 +51,14 @@ class Batched(Batchable):
 
     @property
     def together(self) -> Hashable:
+        """Calls for which this is equal may be answered as one batch. None: this one only by itself."""
         return None if self.alike is None else (self.function, self.alike)  # methods of one object are equal
 
-    @classmethod
-    def answer_together(cls, calls: Sequence[Self]) -> Sequence[Any]:
+    def answer(self) -> Any:
+        return self.function([self.argument])[0]
+
+    @staticmethod
+    def answer_together(calls: Sequence[Batched]) -> Sequence[Any]:
         return calls[0].function([call.argument for call in calls])
 
 

@@ -8,6 +8,8 @@ librosa's YIN is not used: if several processes call it first, they spoil its ca
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import torch
 
@@ -109,17 +111,12 @@ class LogMelPitch(LogMel):
     Raises SimulstError: as LogMel does; the hop is no multiple of 4 samples.
     """
 
-    def __init__(
-        self,
-        mel: torch.Tensor,
-        n_fft: int = 512,
-        win_length: int | None = None,
-        hop: int = 128,
-        window: str | None = "hann",
-    ) -> None:
-        super().__init__(mel, n_fft, win_length, hop, window)
-        if hop % STEP:
-            raise SimulstError(f"frontend: hop_length {hop} does not fit pitch features; give a multiple of {STEP}.")
+    def __init__(self, *about: Any) -> None:
+        super().__init__(*about)
+        if self.hop % STEP:
+            raise SimulstError(
+                f"frontend: hop_length {self.hop} does not fit pitch features; give a multiple of {STEP}."
+            )
         self._reach = max(self._reach, REACH)
 
     @property

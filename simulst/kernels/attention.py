@@ -91,7 +91,7 @@ class Search:
     places: (rows, ·) the slots of each hypothesis's tokens with the new ones, or if `starts`, of the prefix (1, rows).
     memory: its encoder frames.
     seen: (rows, T) which of them each row sees; None: all.
-    weights: for the source attention (layers, n, heads, T), if it is asked for.
+    weights: for the source attention (layers * heads, n, 1, T), if it is asked for.
     """
 
     first: int
@@ -136,7 +136,8 @@ class ByTorch:
         for search, query in zip(self._searches, queries.split(self._sizes, 1), strict=True):
             source = search.memory.keys_values[layer]
             if search.weights is not None:
-                search.weights[layer] = _weights(query[:, -1:] if search.starts else query, source[0])
+                here = slice(layer * self._heads, (layer + 1) * self._heads)
+                search.weights[here, :, 0] = _weights(query[:, -1:] if search.starts else query, source[0])
             found.append(_attend(query, source, search.seen))
         return torch.cat(found) if len(found) > 1 else found[0]
 
@@ -149,9 +150,9 @@ def _attend(query: Tensor, key_value: Tensor, mask: Tensor | None = None) -> Ten
 
 
 def _weights(query: Tensor, key: Tensor) -> Tensor:
-    """Queries (heads, n, d_k), keys (heads, T, d_k) → attention weights (n, heads, T) float32."""
+    """Queries (heads, n, d_k), keys (heads, T, d_k) → attention weights (heads, n, T) float32."""
     scores = query @ key.transpose(1, 2) / math.sqrt(query.shape[-1])
-    return torch.softmax(scores, -1, dtype=torch.float32).transpose(0, 1)
+    return torch.softmax(scores, -1, dtype=torch.float32)
 
 
 @functools.cache
@@ -180,7 +181,7 @@ def _agrees(kernels: Any) -> bool:
     memories = Memory(lambda x: x @ weight, empty), kernels.PanelMemory(lambda x: x @ weight, 1, heads, size)
     for results, memory, by_torch in zip(found, memories, (True, False), strict=True):
         memory.append(x)
-        weights = [torch.empty(1, rows, heads, frames) for rows in (1, 2)]
+        weights = [torch.empty(heads, rows, 1, frames) for rows in (1, 2)]
         new, old = Slots(empty).moved(empty, 3), Slots(empty).moved(torch.ones(1, 2, heads, 2, size), 2)
         searches = [
             Search(0, 3, True, new, new.take(3), torch.arange(3)[None], memory, seen > 0, weights[0]),

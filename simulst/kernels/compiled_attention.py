@@ -42,8 +42,8 @@ class Record(NamedTuple):
     keys, values: addresses of those of frames, as `place` lays them out.
     room, frames: how many frames the memory has room for, and how many it has.
     seen: address (bytes) of which frames each row sees, (rows, frames); 0: all.
-    weights: address for source attention (layers, rows or 1, heads, frames) of all rows or, if `starts`, of the last;
-        0: it is not wanted.
+    weights: address for source attention (layers * heads, rows or 1, 1, frames) of all rows or, if `starts`, of the
+        last; 0: it is not wanted.
     """
 
     first: int
@@ -219,7 +219,7 @@ def _to_frames(queries: np.ndarray, searches: np.ndarray, layer: int, heads: int
         keys = search.keys + 4 * layer * heads * room * size
         values = search.values + 4 * layer * -(-heads // beside) * panels * room * PANEL
         shown = (1 if search.starts else rows) if search.weights else 0
-        weights = carray(_floats_at(search.weights + 4 * layer * shown * heads * frames), (shown, heads, frames))
+        weights = carray(_floats_at(search.weights + 4 * layer * shown * heads * frames), (heads, shown, frames))
         seen = carray(_bytes_at(search.seen), (rows if search.seen else 0, frames))
         scores, powers = np.empty((ROWS, -(-frames // PANEL) * PANEL), np.float32), np.empty(frames, np.float32)
         for head in range(heads):
@@ -242,7 +242,7 @@ def _to_frames(queries: np.ndarray, searches: np.ndarray, layer: int, heads: int
                     for t in range(frames):
                         row[t] *= times
                     if start + r >= rows - shown:
-                        out = weights[start + r - (rows - shown), head]
+                        out = weights[head, start + r - (rows - shown)]
                         for t in range(frames):
                             out[t] = row[t]
                 for p in range(panels):

@@ -135,11 +135,8 @@ class Probe(Stopping):
         self.attends = tuple(itertools.product(range(traits.layers), range(traits.heads)))
 
     def ends(self, view: View) -> bool:
-        from simulst.search.beam import AttendingView  # it brings torch, which who only reads HEADS may lack
-
-        self.attention = getattr(view, "attention", None)
-        if isinstance(view, AttendingView) and view.search.shown is not None and self.attention is not None:
-            self.attention = self.attention[:, -1].unflatten(0, self._sizes)  # of all heads, as it attends to all
+        rows = getattr(view, "attention", None)  # of all heads, as it attends to all
+        self.attention = None if rows is None else rows[:, -1].unflatten(0, self._sizes)
         return True
 
 

@@ -7,7 +7,6 @@ import ctypes
 import gc
 import itertools
 import os
-import re
 import time
 from collections import defaultdict
 from collections.abc import Sequence
@@ -16,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from simulst.audio.units import SAMPLE_RATE
-from simulst.calls import Alone, Batched, Call, run_alone
+from simulst.calls import Call, run_alone
 from simulst.config import Decoding
 from simulst.data.datadir import Utterance, by_hash, drawn
 from simulst.machine.threads import waited_seconds, waits
@@ -99,10 +98,8 @@ def bytes_of_stream(model: Model, task: Task, utterance: Utterance, decoding: De
 
 
 def _name(call: Call) -> str:
-    """The kind of a call in words: "decoder step" for a DecoderStep; of others, the name of their function."""
-    if isinstance(call, Alone | Batched):
-        return getattr(call.function, "__name__", "batched").strip("<_>").replace("_", " ")
-    return " ".join(re.findall("[A-Z][^A-Z]*", type(call).__name__)).lower()
+    """The kind of a call in words: the name of its function, such as "decoder step"."""
+    return getattr(getattr(call, "function", type(call)), "__name__", "batched").strip("<_>").replace("_", " ")
 
 
 def bytes_in_use() -> int:

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import functools
 import math
-from collections.abc import Callable, Hashable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple, Protocol
 
@@ -19,7 +19,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from simulst.calls import Batchable, Steps
+from simulst.calls import Alone, Batched, Steps
 from simulst.errors import SimulstError, warn_once
 from simulst.hypotheses import Hypothesis, Tokens
 from simulst.kernels.compiler import build
@@ -43,10 +43,13 @@ NEXT_STEP = {Need.CTC, Need.ATTENTION, Need.DISTRIBUTION, Need.DIVERGENCE}
 class Decoder(Protocol):
     """What a search needs of a decoder; `simulst.models.espnet.network.decoder.CachedDecoder` is one.
 
-    A state holds what n hypotheses have read. It can be indexed with the numbers of hypotheses. Its `attention` is the
-    source attention of their last tokens, (layers, n, heads, T), if that was asked for. Where a search names the heads
-    that are shown, it is that of all tokens, (heads, n, tokens, T).
+    A state holds what n hypotheses have read. It can be indexed with the numbers of hypotheses. Its `attention` is that
+    of the heads `shown` to the source, (heads, n, rows, T) float32, if it was asked for: rows of the last token, or of
+    all tokens of the text.
     """
+
+    shown: HeadPairs
+    """The heads whose attention states have, in their order."""
 
     def memory(self) -> Any:
         """A container for encoder frames, with `append(frames)` for frames (t, width) and `len()`."""
@@ -88,7 +91,7 @@ class Read(NamedTuple):
 
 @dataclass(frozen=True)
 class NextTokens:
-    """The answer to a `DecoderStep`.
+    """The answer to a decoder's step.
 
     tokens: (n, k) the most probable next tokens of each hypothesis, best first.
     log_p: (n, k) float64, their log probabilities.
@@ -103,22 +106,10 @@ class NextTokens:
     state: Any
     distribution: np.ndarray | None = None
 
-    @staticmethod
-    def of(log_p: Tensor, state: Any, count: int, end: Tensor) -> NextTokens:
-        """Choose the `count` best tokens, from log p of all tokens, (n, V), and of the end, (n,).
-
-        Raises SimulstError: a score is NaN.
-        """
-        best, tokens = log_p.topk(min(count, log_p.shape[-1]))
-        found = NextTokens(tokens.cpu().numpy(), best.double().cpu().numpy(), end.double().cpu().numpy(), state)
-        if np.isnan(found.log_p).any():  # topk ranks NaN first
-            raise SimulstError(f"the decoder's {NO_NUMBERS}")
-        return found
-
 
 @dataclass(frozen=True)
-class DecoderStep(Batchable):
-    """A call: the decoder reads the new tokens of n hypotheses, and returns the best next tokens of each.
+class DecoderStep:
+    """The decoder reads the new tokens of n hypotheses. The answer of its call: the best next tokens of each.
 
     tokens: (n, m) the tokens that were not read yet: the last token, or for a single hypothesis all from <sos> on.
     state: the decoder's state.
@@ -130,7 +121,7 @@ class DecoderStep(Batchable):
     distribution: whether to return the decoder's own log p of all next tokens of the first hypothesis.
     """
 
-    decoder: Decoder
+    decoder: Any
     tokens: np.ndarray
     state: Any
     memory: Any
@@ -141,91 +132,69 @@ class DecoderStep(Batchable):
     adjust: Callable[[Tensor], None] | None = None
     distribution: bool = False
 
-    def answer(self) -> NextTokens:
-        tokens = torch.from_numpy(self.tokens).to(self.device)
-        if tokens.shape[1] > 1:
-            log_p, state = self.decoder.prefill(tokens[0], self.memory, attention=self.attention)
-        else:
-            log_p, state = self.decoder.step(tokens[:, 0], self.state, self.memory, attention=self.attention)
-        return self.chosen(log_p, state)
-
-    def chosen(self, log_p: Tensor, state: Any) -> NextTokens:
-        """The answer, from what the decoder answered: log p of all tokens (n, V), which may be changed."""
-        own = self._adjusted(log_p)
-        return replace(NextTokens.of(log_p, state, self.count, log_p[:, self.end]), distribution=own)
-
-    def _adjusted(self, log_p: Tensor) -> np.ndarray | None:
-        own = log_p[0].double().cpu().numpy() if self.distribution else None
-        if self.adjust:
-            self.adjust(log_p)
-        return own
-
     @property
-    def together(self) -> Hashable:
-        key, count = getattr(self.decoder, "together", None), len(self.tokens)
-        found = None if key is None else key(self.tokens.shape[1], self.state, self.memory)
-        if found is None or self._most_rows is None:
-            return found
+    def call(self) -> Batched:
+        key, most = (getattr(self.decoder, name, None) for name in ("together", "most_rows"))
+        count = len(self.tokens)
+        alike = None if key is None else key(self.tokens.shape[1], self.state, self.memory)
+        if alike is None or most is None:
+            return Batched(decoder_step, self, self.tokens.size, alike)
         # Where two tokens are equal, which is common in low precision, the choice depends on how many are wanted.
-        return (found, count, self.count) if count <= self._most_rows else None
+        alike = (alike, count, self.count) if count <= most else None
+        return Batched(decoder_step, self, self.tokens.size, alike, max(1, most // count))
 
-    @property
-    def most(self) -> int | None:
-        return None if self._most_rows is None else max(1, self._most_rows // len(self.tokens))
 
-    @property
-    def _most_rows(self) -> int | None:
-        return getattr(self.decoder, "most_rows", None)
-
-    @property
-    def size(self) -> float:
-        return self.tokens.size
-
-    @classmethod
-    def answer_together(cls, calls: Sequence[DecoderStep]) -> list[NextTokens]:
-        decoder: Any = calls[0].decoder
-        tokens = torch.from_numpy(np.concatenate([call.tokens.ravel() for call in calls])).to(calls[0].device)
+def decoder_step(steps: Sequence[DecoderStep]) -> list[NextTokens]:
+    """Answer calls. Those that share a batch have one decoder, or decoders with the same weights."""
+    first = steps[0]
+    tokens = torch.from_numpy(np.concatenate([step.tokens.ravel() for step in steps])).to(first.device)
+    if len(steps) > 1:
         reads = [
-            Read(part, None if call.tokens.shape[1] > 1 else call.state, call.memory, call.attention)
-            for call, part in zip(calls, tokens.split([call.tokens.size for call in calls]), strict=True)
+            Read(part, None if step.tokens.shape[1] > 1 else step.state, step.memory, step.attention)
+            for step, part in zip(steps, tokens.split([step.tokens.size for step in steps]), strict=True)
         ]
-        log_p, states = decoder.read_together(reads)
-        sizes = [len(call.tokens) for call in calls]
-        parts = log_p.split(sizes)
-        own = [call._adjusted(rows) for call, rows in zip(calls, parts, strict=True)]
-        ends = torch.cat([rows[:, call.end] for call, rows in zip(calls, parts, strict=True)])
-        found = NextTokens.of(log_p, None, max(call.count for call in calls), ends)
-        answers, start = [], 0
-        for call, state, size, some in zip(calls, states, sizes, own, strict=True):
-            rows = slice(start, start + size)
-            best = found.tokens[rows, : call.count], found.log_p[rows, : call.count]
-            answers.append(NextTokens(*best, found.end[rows], state, some))
-            start += size
-        return answers
+        return chosen(steps, *first.decoder.read_together(reads))
+    if first.tokens.shape[1] > 1:
+        log_p, state = first.decoder.prefill(tokens, first.memory, attention=first.attention)
+    else:
+        log_p, state = first.decoder.step(tokens, first.state, first.memory, attention=first.attention)
+    return chosen(steps, log_p, [state])
 
 
-@dataclass(frozen=True)
-class DraftStep:
-    """A call: the decoder reads a beginning, from <sos> on, and a draft of what follows.
+def chosen(steps: Sequence[DecoderStep], log_p: Tensor, states: Sequence[Any]) -> list[NextTokens]:
+    """The answers, from log p of all next tokens, (sum of n, V), which may be changed, and the new states.
 
-    tokens: (length,) both. draft: how many of them are the draft.
+    Raises SimulstError: a score is NaN.
     """
+    own, ends = [], []
+    for step, rows in zip(steps, log_p.split([len(step.tokens) for step in steps]), strict=True):
+        own.append(rows[0].double().cpu().numpy() if step.distribution else None)
+        if step.adjust:
+            step.adjust(rows)
+        ends.append(rows[:, step.end])
+    best, tokens = log_p.topk(min(max(step.count for step in steps), log_p.shape[-1]))
+    found = tokens.cpu().numpy(), best.double().cpu().numpy(), torch.cat(ends).double().cpu().numpy()
+    if np.isnan(found[1]).any():  # topk ranks NaN first
+        raise SimulstError(f"the decoder's {NO_NUMBERS}")
+    answers, start = [], 0
+    for step, state, distribution in zip(steps, states, own, strict=True):
+        new, scores, end = (part[start : start + len(step.tokens)] for part in found)
+        answers.append(NextTokens(new[:, : step.count], scores[:, : step.count], end, state, distribution))
+        start += len(step.tokens)
+    return answers
 
-    decoder: Any
-    tokens: Tensor
-    memory: Any
-    draft: int
 
-    def answer(self) -> tuple[Tensor, Any]:
-        """log p of the next token after the beginning and after each token of the draft, and the state at the end."""
-        return self.decoder.prefill(self.tokens, self.memory, draft=self.draft)
+def draft_step(decoder: Any, tokens: Tensor, memory: Any, draft: int) -> tuple[Tensor, Any]:
+    """Read a beginning, from <sos> on, and a draft of so many tokens: see `Decoder.prefill`."""
+    return decoder.prefill(tokens, memory, draft=draft)
 
 
 @dataclass(frozen=True)
 class Scored:
     """A draft that the decoder has read.
 
-    text: the beginning and the draft. begin: the length of the beginning. The others are as `DraftStep` answers.
+    text: the beginning and the draft. begin: the length of the beginning.
+    log_p: of what follows the beginning and each token of the draft. state: the decoder's, at the end.
     """
 
     text: Tokens
@@ -309,7 +278,6 @@ class JointSearch:
     with_ctc: whether to use the CTC layer even if its weight is 0 (for STOP).
     terms: get a bonus.
     alignment_heads: the heads that show at which frame a token begins, if the model names some.
-    shown: the heads whose attention the decoder shows, at all steps; None: it shows all heads, at the last step.
     words: the source word of each frame, counted from 0, if the source is a text; -1: a special token, of no word.
     wait: the wait token, which is written only where STOP names it; None: the model has none.
     spoken: a committed text without the tokens that the CTC layer does not know.
@@ -325,7 +293,6 @@ class JointSearch:
     terms: Terms | None = None
     alignment_heads: HeadPairs = ()
     end_times: Callable[[Tokens], Sequence[float]] | None = None
-    shown: HeadPairs | None = None
     words: Sequence[int] = ()
     wait: int | None = None
     spoken: Callable[[Tokens], Tokens] = lambda tokens: tokens
@@ -465,13 +432,13 @@ class JointSearch:
             assert isinstance(self._draft, tuple)
             text = running.cut(running.length) + self._draft
             tokens = torch.tensor([self.sos, *text], device=self._device)
-            answer = yield DraftStep(self.decoder, tokens, self.memory, len(self._draft))
+            answer = yield Alone(draft_step, (self.decoder, tokens, self.memory, len(self._draft)))
             self._draft = Scored(text, running.length, *answer)
         known = self._draft.after(running) if isinstance(self._draft, Scored) else None
         if known is not None:
-            return step.chosen(*known)
+            return chosen([step], known[0], [known[1]])[0]
         self._draft = ()
-        return (yield step)
+        return (yield step.call)
 
     def _step(self, running: Running, needs: frozenset[Need], end: int, never: int | None) -> DecoderStep:
         unread = running.tokens[:, -1:]
@@ -512,8 +479,8 @@ class JointSearch:
 class AttendingView(View):
     """A hypothesis whose attention is known.
 
-    attention: at its tokens and at the next one, (heads, tokens + 1, T), or at the next one alone, (layers, heads, T);
-        see `JointSearch.shown`. None: it was not asked for.
+    attention: at its tokens and at the next one, (heads, tokens + 1, T), or at the next one alone, (heads, 1, T), of
+        the heads that the decoder shows. None: it was not asked for.
     """
 
     def __init__(self, search: JointSearch, tokens: Tokens, attention: Tensor | None) -> None:
@@ -579,14 +546,7 @@ class BestHypothesis(AttendingView):
 
 def attended(search: JointSearch, weights: Tensor, look: Look) -> int:
     """The frame that the next token attends to most. weights: see `AttendingView`."""
-    pairs = look.heads or search.alignment_heads
-    if search.shown is not None:
-        rows = weights[[search.shown.index(pair) for pair in pairs]] if pairs else weights
-    elif pairs:
-        layers, heads = zip(*pairs, strict=True)
-        rows = weights[list(layers), list(heads)][:, None]
-    else:
-        rows = weights.mean((0, 1))[None, None]
+    rows = rows_of(search.decoder, weights, look.heads or search.alignment_heads)
     if look.zscore and rows.shape[1] >= LEAST_STEPS:
         spread = rows.std(1, keepdim=True, correction=0)
         rows = (rows - rows.mean(1, keepdim=True)) / spread.clamp_min(SPREAD)
@@ -597,15 +557,9 @@ def attended(search: JointSearch, weights: Tensor, look: Look) -> int:
     return int(last.mean(0).argmax())
 
 
-def mean_attention(weights: Tensor, pairs: HeadPairs = ()) -> Tensor:
-    """Source attention of the decoder, averaged over some of its heads: (layers, heads, ..., T) → (..., T).
-
-    pairs: the heads; empty: all.
-    """
-    if not pairs:
-        return weights.mean((0, 1))
-    layers, heads = zip(*pairs, strict=True)
-    return weights[list(layers), list(heads)].mean(0)
+def rows_of(decoder: Decoder, weights: Tensor, pairs: HeadPairs) -> Tensor:
+    """Those of some heads, (heads, rows, T), of the heads that a decoder shows; no pairs: the mean of all as one."""
+    return weights[[decoder.shown.index(pair) for pair in pairs]] if pairs else weights.mean(0, keepdim=True)
 
 
 def joint_beam_search(

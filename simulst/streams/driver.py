@@ -29,7 +29,7 @@ from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 
-from simulst.calls import Batchable, Call, Steps
+from simulst.calls import Call, Steps
 from simulst.errors import SimulstError
 from simulst.meter import Meter
 from simulst.stream import Emission, OpenStream
@@ -174,8 +174,7 @@ class Driver:
         late = time.perf_counter() - next(iter(oldest)).since > self._longest_wait
         alone = [group for key, group in self._waiting.items() if isinstance(key, int)]
         chosen = oldest if late else max(alone or groups, key=lambda group: len(group))
-        first = next(iter(chosen)).call
-        most = first.most if isinstance(first, Batchable) else None
+        most = getattr(next(iter(chosen)).call, "most", None)
         return list(chosen)[: min(most or self._most_calls, self._most_calls)]
 
     def _answer(self, runs: Sequence[_Run]) -> None:
@@ -189,7 +188,7 @@ class Driver:
         begin = time.perf_counter()
         try:
             sizes = [call.size for call in calls]
-            found = type(calls[0]).answer_together(calls)
+            found = calls[0].answer_together(calls)
             answers = found if len(found) == len(calls) else None
         except KeyboardInterrupt:
             raise
@@ -263,7 +262,7 @@ class Driver:
             if (turn := getattr(call, "turn", None)) is not None:
                 self._ask_a_thread(run, call, turn)
                 return
-            together = call.together if isinstance(call, Batchable) else None
+            together = getattr(call, "together", None)
             # A number: it shares a batch with no other.
             run.since, run.key = time.perf_counter(), id(run) if together is None else (type(call), together)
             self._waiting.setdefault(run.key, {})[run] = None
@@ -316,13 +315,10 @@ def _is_short_of_memory(error: BaseException) -> bool:
 
 
 class DriverThread:
-    """A driver in a thread of its own. Its methods may be called from any thread; each stream from one at a time.
+    """A driver in a thread of its own. Its methods may be called from any thread; each stream from one at a time."""
 
-    driver: is used by that thread alone.
-    """
-
-    def __init__(self, driver: Driver | None = None) -> None:
-        self._driver = driver or Driver()
+    def __init__(self) -> None:
+        self._driver = Driver()
         self._orders: deque[Callable[[], None]] = deque()
         self._changed = threading.Condition()
         self._closed = False

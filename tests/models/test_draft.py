@@ -44,7 +44,7 @@ def emitted(model: object, source: str, target: str, **search: object) -> list[t
 
 @pytest.mark.parametrize("kind", FAMILIES)
 def test_words_and_times_are_those_without_a_draft(kind: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    drafts, steps = (noted(monkeypatch, kind, "answer", lambda _: 1) for kind in (beam.DraftStep, beam.DecoderStep))
+    drafts, steps = (noted(monkeypatch, beam, name, lambda *_: 1) for name in ("draft_step", "decoder_step"))
     model = load_model(str(write(tmp_path / kind, kind)), 1)
     languages = ("en", "de") if kind == "conformer" else ("es", "en")
     expected = emitted(model, *languages)

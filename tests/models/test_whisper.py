@@ -7,7 +7,6 @@ import subprocess
 import sys
 import threading
 from collections.abc import Callable
-from functools import partialmethod
 from itertools import pairwise
 from pathlib import Path
 from types import SimpleNamespace
@@ -31,6 +30,7 @@ from simulst.hypotheses import Beam, Hypothesis, Tokens
 from simulst.meter import Memo, Meter
 from simulst.models.base import tells
 from simulst.models.registry import check_languages
+from simulst.models.whisper import network
 from simulst.models.whisper.features import log_mel
 from simulst.models.whisper.model import Whisper, WhisperSession
 from simulst.models.whisper.network import Aligned, Generate, WhisperOptions
@@ -127,7 +127,7 @@ def test_no_more_frames_than_needed(folder: Path, padding: float, silence: float
         _, states, width = encoded.shape
         needed = min(math.ceil((samples + padding * RATE) / 320) + round(silence * 50), 1500)
         assert width == tiny_whisper.WIDTH and states != tiny_whisper.MELS
-        assert Generate(model, encoded, START, (), (), GREEDY, 3).answer()
+        assert Generate(model, encoded, START, (), (), GREEDY, 3).call.answer()
         assert needed <= states <= min(max(needed + 1, tiny_whisper.MELS + 1), 1500)
 
 
@@ -156,7 +156,7 @@ def test_beams(whisper: Whisper, stamping: Whisper, eos: int, beam: int, length:
     for model in (whisper, stamping):
         hypotheses = Generate(
             model, model.encode(sounds(3)), START, (), prefix_of(length), BeamSearch(beam), 30
-        ).answer()
+        ).call.answer()
         assert 1 <= len(hypotheses) <= beam
         scores = [h.score for h in hypotheses]
         assert scores == sorted(scores, reverse=True)
@@ -174,7 +174,7 @@ def test_exactly_as_many_tokens_as_asked(endless: Whisper, previous: int, length
         for new in (1, 2, 40):
             beams = Generate(
                 endless, encoded, START, prefix_of(previous), prefix_of(length), BeamSearch(beam), new
-            ).answer()
+            ).call.answer()
             assert {len(h.tokens) for h in beams} == {length + new}
             assert all(h.tokens[:length] == prefix_of(length) for h in beams)
 
@@ -188,9 +188,8 @@ def test_prompts_as_long_as_the_decoder(
     warn_once.cache_clear()
     length = POSITIONS - 4 - left
     encoded = endless.encode(sounds(3))
-    tokens = (
-        Generate(endless, encoded, START, prefix_of(previous), prefix_of(length), BeamSearch(2), 100).answer()[0].tokens
-    )
+    asked = Generate(endless, encoded, START, prefix_of(previous), prefix_of(length), BeamSearch(2), 100)
+    tokens = asked.call.answer()[0].tokens
     assert tokens[:length] == prefix_of(length)
     assert max(left - 1, 0) <= len(tokens) - length <= max(left, 0)
     if left > 0:
@@ -214,16 +213,16 @@ def test_searches_in_a_batch(
     options = BeamSearch(beam, penalty)
     for model in (whisper, endless):
         calls = [
-            Generate(model, model.encode(noise(2, seed)), START, prefix_of(previous), prefix_of(n), options, new)
+            Generate(model, model.encode(noise(2, seed)), START, prefix_of(previous), prefix_of(n), options, new).call
             for seed, n, new in asked
         ]
         for key in {call.together for call in calls}:
             group = [call for call in calls if call.together == key]
-            for call, found in zip(group, Generate.answer_together(group), strict=True):
+            for call, found in zip(group, Batched.answer_together(group), strict=True):
                 alone = call.answer()
                 assert [h.tokens for h in found] == [h.tokens for h in alone]
                 np.testing.assert_allclose([h.score for h in found], [h.score for h in alone], atol=1e-4)
-        assert Generate(model, calls[0].encoded, START, (), (), BeamSearch(beam), 5).together is None
+        assert Generate(model, calls[0].argument.encoded, START, (), (), BeamSearch(beam), 5).call.together is None
 
 
 def test_windows_in_a_batch(whisper: Whisper) -> None:
@@ -364,7 +363,7 @@ def test_loops_are_searched_again(whisper: Whisper, monkeypatch: pytest.MonkeyPa
         asked.append(call.options.no_repeat_ngram)
         return [Hypothesis((1, 2, 3) if call.options.no_repeat_ngram == 3 else (7, 8, 7, 8, 7, 8))]
 
-    monkeypatch.setattr(Generate, "answer", generate)
+    monkeypatch.setattr(network, "generate", lambda calls: [*map(generate, calls)])
     session = hearing(whisper, noise(1), "es")
     assert run_alone(session.search((), GREEDY, None)).best == (1, 2, 3)
     assert run_alone(session.search((), BeamSearch(1, no_repeat_ngram=2), None)).best == (7, 8, 7, 8, 7, 8)
@@ -469,7 +468,7 @@ def test_texts_in_the_language_spoken(
         size, copy = len(tokens), tokens not in translations
         return -3.0 * size - (0 if start == START else 0.19 if copy else 0.21) * size
 
-    monkeypatch.setattr(Generate, "answer", generate)
+    monkeypatch.setattr(network, "generate", lambda calls: [*map(generate, calls)])
     aligned(monkeypatch, log_p)
     session = hearing(whisper, noise(1))
     assert [h.tokens for h in run_alone(session.search((), BeamSearch(3), None)).beam] == expected
@@ -478,7 +477,7 @@ def test_texts_in_the_language_spoken(
 
 def test_texts_that_say_nothing_new_are_no_translations(whisper: Whisper, monkeypatch: pytest.MonkeyPatch) -> None:
     beams = {START: [A, A[:4]], ENGLISH: [A[:4]]}
-    monkeypatch.setattr(Generate, "answer", lambda call: [Hypothesis(tokens) for tokens in beams[call.start]])
+    monkeypatch.setattr(network, "generate", lambda calls: [[Hypothesis(one) for one in beams[calls[0].start]]])
     aligned(monkeypatch, lambda start, tokens: float(start == START and tokens != A))
     session = hearing(whisper, noise(1))
     assert [h.tokens for h in run_alone(session.search(A[:4], BeamSearch(2), None)).beam] == beams[START]
@@ -487,9 +486,9 @@ def test_texts_that_say_nothing_new_are_no_translations(whisper: Whisper, monkey
 def test_texts_after_one_in_the_language_spoken(whisper: Whisper, monkeypatch: pytest.MonkeyPatch) -> None:
     """Nothing else is asked for: each step would take twice the time, and in vain."""
     monkeypatch.setattr(
-        Generate,
-        "answer",
-        lambda call: [Hypothesis(A), Hypothesis(B)] if call.start == START else pytest.fail("asked"),
+        network,
+        "generate",
+        lambda calls: [[Hypothesis(A), Hypothesis(B)]] if calls[0].start == START else pytest.fail("asked"),
     )
     aligned(monkeypatch, lambda start, tokens: 9.0 * (start == START and tokens == B))
     session = hearing(whisper, noise(1))
@@ -510,7 +509,7 @@ def test_other_texts_are_not_checked(
     folder: Path, monkeypatch: pytest.MonkeyPatch, pair: tuple[str, str], options: dict[str, bool]
 ) -> None:
     model = load(folder, **options)
-    monkeypatch.setattr(Generate, "answer", lambda call: [Hypothesis(A)])
+    monkeypatch.setattr(network, "generate", lambda calls: [[Hypothesis(A)]])
     monkeypatch.setattr(Whisper, "align", lambda *_: pytest.fail("it was checked"))
     session = model.session(Opening(*pair))
     session.extend(noise(1))
@@ -547,13 +546,13 @@ def test_sharing_changes_nothing_but_time(
 
 def slow_down(clock: SimpleNamespace, monkeypatch: pytest.MonkeyPatch) -> None:
     """Encoding a window takes 0.2 s, and a search 0.05 s."""
-    for kind, name, seconds in ((Whisper, "encode_together", 0.2), (Generate, "answer", 0.05)):
+    for owner, answer, seconds in ((Whisper, Whisper.encode_together, 0.2), (network, network.generate, 0.05)):
 
-        def slow(*about: Any, answer: Callable[..., Any], seconds: float) -> Any:
+        def slow(*about: Any, answer: Callable[..., Any] = answer, seconds: float = seconds) -> Any:
             clock.sleep(seconds)
             return answer(*about)
 
-        monkeypatch.setattr(kind, name, partialmethod(slow, answer=getattr(kind, name), seconds=seconds))
+        monkeypatch.setattr(owner, answer.__name__, slow)
 
 
 # Audio that is longer than the window
@@ -631,7 +630,7 @@ def test_all_text_leaves_with_its_audio(
     session = hearing(whisper, noise(8))
     monkeypatch.setattr(Whisper, "align", lambda *_: Aligned([0, 0, 0, end / 0.02], 0.0))
     shown = []
-    monkeypatch.setattr(Generate, "answer", lambda call: shown.append(call.previous) or [Hypothesis(call.prefix)])
+    monkeypatch.setattr(network, "generate", lambda calls: shown.append(calls[0].previous) or [[Hypothesis(())]])
     session.restart(prefix_of(3), 2 * RATE)
     assert session.evicted == 3 and session.limit() == (30 + cut) * RATE
     assert run_alone(session.search(prefix_of(3), BeamSearch(2), None)).best[:3] == prefix_of(3)
@@ -642,7 +641,7 @@ def test_all_text_leaves_with_its_audio(
 
 
 def test_previous_text_is_what_has_left(endless: Whisper, monkeypatch: pytest.MonkeyPatch) -> None:
-    seen = noted(monkeypatch, Generate, "answer", lambda call: (call.previous, call.prefix))
+    seen = noted(monkeypatch, network, "generate", lambda calls: (calls[0].previous, calls[0].prefix))
     options = BeamSearch(1, max_tokens_per_second=5)
     stream = run(endless.session(Opening("es", "en")), Decoding(Chunk(10000), Hold(3), search=options), sounds(65))
     lengths = [len(previous) for previous, _ in seen]

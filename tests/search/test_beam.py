@@ -9,7 +9,7 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 from tiny_search import EOS, SIZE, Tiny
 
-from simulst.calls import run_alone
+from simulst.calls import Batched, run_alone
 from simulst.errors import SimulstError, warn_once
 from simulst.hypotheses import Hypothesis, Tokens
 from simulst.models.espnet.network.decoder import CachedDecoder
@@ -249,9 +249,9 @@ def test_steps_that_share_a_batch_in_low_precision() -> None:
         most_rows = 16
         together = staticmethod(lambda *_: ())
 
-    def step(rows: int, count: int) -> DecoderStep:
+    def step(rows: int, count: int) -> Batched:
         decoder: Any = Half()
-        return DecoderStep(decoder, np.zeros((rows, 1), np.int64), None, None, count, EOS, torch.device("cpu"))
+        return DecoderStep(decoder, np.zeros((rows, 1), np.int64), None, None, count, EOS, torch.device("cpu")).call
 
     keys = [step(rows, count).together for rows, count in ((3, 4), (3, 4), (3, 5), (2, 4), (16, 4), (17, 4))]
     assert keys[0] == keys[1] and len(set(keys)) == len(keys) - 1 and keys[-1] is None

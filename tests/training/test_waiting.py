@@ -142,7 +142,7 @@ def test_training_of_speech_llms_sees_what_decoding_sees(kind: str, folders: dic
         session: Any = architecture.session_class(architecture, Opening(*pair))
         session.extend(noise(SECONDS, 7)[: round(example.seconds * 16000)])
         run_alone(session._encode())
-        decoder = session._decoder(session._encoded)
+        decoder = session._decoder(session._encoded, ())
         memory = decoder.memory()
         memory.append(session._encoded.frames)
         asked = len(example.prompt) - example.prompt[::-1].index(architecture.wait.lags[number // 5 * 2][0]) - 1

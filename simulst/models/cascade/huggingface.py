@@ -123,17 +123,14 @@ class TextTranslation(Translation):
             over = yield from self._over(sentence, used)
             return (yield from joint_beam_search(over, prefix, stop))
 
-        return (yield from without_loops(options, search, self.text, len(prefix))) or [Hypothesis(prefix)]
+        return (yield from without_loops(options, search, self.text, len(prefix)))
 
     def _over(self, sentence: str, options: JointBeamSearch) -> Steps[JointSearch]:
         """A sentence that has not grown keeps its encoding, and what the decoder has read of its translation."""
-        if self._open is None or self._open[:2] != (sentence, options):
-            self._open = (sentence, options, (yield from self._search(sentence, options)))
-        return self._open[2]
-
-    def _search(self, sentence: str, options: JointBeamSearch) -> Steps[JointSearch]:
         from simulst.models.huggingface.decoder import SteppedDecoder
 
+        if self._open is not None and self._open[:2] == (sentence, options):
+            return self._open[2]
         parts = self._parts
         ids = self._ids(sentence)
         frames = yield Alone(encode_text, (parts.model, ids))
@@ -146,6 +143,7 @@ class TextTranslation(Translation):
             words=self._words(ids, sentence),
         )  # fmt: skip
         search.append(frames)
+        self._open = sentence, options, search
         return search
 
     def _ids(self, sentence: str) -> list[int]:
@@ -189,7 +187,8 @@ class TextTranslation(Translation):
         memory = decoder.memory()
         memory.append(encode_text(parts.model, ids))
         places = ends_of(parts.text, tuple(ids), source, parts.tokenizer.all_special_ids)
-        return Seen(decoder.spoken(tokens, memory).cpu().numpy(), places, ends_of(parts.text, tokens, target))
+        rows = decoder.spoken(tokens, memory).cpu().unflatten(0, (self.traits.layers, self.traits.heads))
+        return Seen(rows.numpy(), places, ends_of(parts.text, tokens, target))
 
 
 def encode_text(model: Any, tokens: list[int]) -> Any:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -159,15 +158,14 @@ class LLMTranslation(Translation):
             draft is not None
             and draft.about == (chat.tokens, options)
             and draft.best.tokens[: len(prefix)] == prefix
-            and (draft.search.shown == heads or not heads)
+            and (draft.search.decoder.shown == heads or not heads)
         ):
             return draft.cut(len(prefix), stop)
         if stop is None or not heads or not self._options.draft or options.beam > 1:
-            beam = yield from without_loops(options, search, self.text, len(prefix), self._wait)
-            return beam or [Hypothesis(prefix)]
+            return (yield from without_loops(options, search, self.text, len(prefix), self._wait))
         watch = Unending(stop.options, stop.context)
         beam = yield from without_loops(options, lambda used: search(used, watch), self.text, len(prefix))
-        if not beam or watch.shown is None:
+        if watch.shown is None:
             return [Hypothesis(prefix)]
         self._draft = Draft((chat.tokens, options), beam[0], watch.shown.search, watch.shown.attention)
         return self._draft.cut(len(prefix), stop)
@@ -175,6 +173,7 @@ class LLMTranslation(Translation):
     def seen(self, source: str, target: str) -> Seen:
         from simulst.models.huggingface.attention import Wanted
         from simulst.models.huggingface.causal import CausalDecoder
+        from simulst.models.huggingface.decoder import every_head
 
         loaded, known = self._loaded, self._opening
         if not loaded.shows_attention:
@@ -186,27 +185,18 @@ class LLMTranslation(Translation):
                 f"{loaded.path}: a chat and its answer have {size} tokens, but the model reads {self._positions}; "
                 "leave long pairs out."
             )
-        layers, heads = loaded.sizes
-        pairs = tuple(itertools.product(range(layers), range(heads)))
-        wanted = Wanted(pairs, chat.begin, chat.end, len(chat.tokens) - 1)
+        wanted = Wanted(every_head(loaded.model), chat.begin, chat.end, len(chat.tokens) - 1)
         decoder = CausalDecoder(loaded.model, chat.tokens, loaded.ends, loaded.never, None, wanted)
-        read = torch.tensor([decoder.eos, *tokens[:-1]], device=loaded.model.device)
-        attention = decoder.prefill(read, decoder.memory(), attention=True)[1].attention
-        assert attention is not None
-        weights = attention[:, 0].unflatten(0, (layers, heads)).cpu().numpy()
-        return Seen(weights, chat.ends, ends_of(loaded.text, tokens, target))
+        rows = decoder.spoken(tokens, decoder.memory()).cpu().numpy()
+        return Seen(rows.reshape(*loaded.sizes, *rows.shape[1:]), chat.ends, ends_of(loaded.text, tokens, target))
 
     def _over(self, chat: Prompt, sentence: str, options: JointBeamSearch, heads: HeadPairs) -> JointSearch:
-        about = chat.tokens, options, heads
-        if self._open is None or self._open[0] != about:
-            self._open = (about, self._search(chat, sentence, options, heads))
-        return self._open[1]
-
-    def _search(self, chat: Prompt, sentence: str, options: JointBeamSearch, heads: HeadPairs) -> JointSearch:
         from simulst.models.huggingface.attention import Wanted
         from simulst.models.huggingface.causal import CausalDecoder
 
-        loaded, prompt = self._loaded, chat.tokens
+        loaded, prompt, about = self._loaded, chat.tokens, (chat.tokens, options, heads)
+        if self._open is not None and self._open[0] == about:
+            return self._open[1]
         size = len(loaded.spelled(sentence))
         most = min(options.length_ratio * size + MORE_TOKENS, self._positions - len(prompt))
         if most < 1:
@@ -219,9 +209,9 @@ class LLMTranslation(Translation):
         terms = terms_of(known, options, language, loaded.spelled, loaded.text, count)
         bounded = replace(options, max_length_ratio=most / size)
         search = JointSearch(
-            decoder, bounded, decoder.eos, decoder.eos, terms=terms, alignment_heads=loaded.heads, shown=heads,
-            words=chat.words, wait=self._wait,
+            decoder, bounded, decoder.eos, decoder.eos, terms=terms, alignment_heads=loaded.heads, words=chat.words,
+            wait=self._wait,
         )  # fmt: skip
         search.append(torch.zeros(size, 1, device=loaded.model.device))
-        self._read = search.memory
+        self._read, self._open = search.memory, (about, search)
         return search

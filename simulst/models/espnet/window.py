@@ -19,7 +19,6 @@ from simulst.needs import Need
 from simulst.opening import Opening
 from simulst.policy.stop import Stopping
 from simulst.search import SearchOptions
-from simulst.search.beam import mean_attention
 from simulst.session import Window
 
 
@@ -86,7 +85,8 @@ class WindowedESPnetSession(ESPnetSession, Window):
         read = (self._model.vocabulary.sos, *self._language, *committed[self.evicted : self.evicted + count])
         _, state = decoder.prefill(torch.tensor(read, device=parts[0].frames.device), memory, attention=True)
         assert state.attention is not None
-        frame = parts[0].first + int(mean_attention(state.attention)[0].argmax())
+        first_heads = state.attention[:: decoder.attentions[1]]  # of each layer
+        frame = parts[0].first + int(first_heads.mean(0)[0, 0].argmax())
         edge = max(part.first for part in parts if part.first <= frame)
         if edge > parts[0].first:  # if not, the words would be translated again
             self._leave(edge, self.evicted + count, committed)

@@ -11,16 +11,7 @@ from torch import Tensor
 
 from simulst.hypotheses import Tokens
 from simulst.models.huggingface.attention import STEPPED, Wanted, recorded
-from simulst.models.huggingface.decoder import (
-    Memory,
-    State,
-    SteppedDecoder,
-    cache_of,
-    cache_of_several,
-    last_logits,
-    pairs_of,
-    pairs_of_one,
-)
+from simulst.models.huggingface.decoder import Memory, State, SteppedDecoder, cache_of, last_logits, pairs_of
 from simulst.search.beam import Read
 
 BATCHED = frozenset({"llama", "mistral", "qwen2", "qwen3", "granite", "qwen2_5_omni_text", "phi4_multimodal"})
@@ -56,6 +47,7 @@ class CausalDecoder(SteppedDecoder):
         self.eos, self._audio = ends[0], audio
         self._ends = torch.tensor(ends, device=model.device)
         self._known, self._wanted = Memory() if known is None else known, wanted
+        self.shown = wanted.heads if wanted else ()
 
     def memory(self) -> Memory:
         """What is known, and its rows, if they are those that are wanted."""
@@ -75,25 +67,23 @@ class CausalDecoder(SteppedDecoder):
             return memory.state.cut(min(length, self._wanted.first))
         return replace(memory.state.cut(length), attention=rows[:, :, :count])
 
+    def spoken(self, tokens: Tokens, memory: Memory) -> Tensor:
+        _, state = self.prefill(self._ends.new_tensor([self.eos, *tokens]), memory, attention=True)
+        assert state.attention is not None
+        return state.attention[:, 0, : len(tokens)]
+
     def together(self, tokens: int, state: State, memory: Memory) -> Hashable:
         """One token of each hypothesis, if the model's type and options allow it."""
         shares = tokens == 1 and state.length and _is_batched(self._model.get_decoder().config)
         return self._key if shares else None
 
-    @torch.inference_mode()
-    def read_together(self, reads: Sequence[Read]) -> tuple[Tensor, list[State]]:
-        """See `simulst.search.beam.Decoder`. Only attention is computed for each search by itself."""
-        all_reads = self._filled(reads)
-        sizes = tuple(len(read.tokens) for read in all_reads)
-        cache = cache_of_several([read.state.pairs for read in all_reads], sizes)
-        positions = torch.cat([torch.full_like(read.tokens, read.state.length) for read in all_reads])
-        tokens = torch.cat([read.tokens for read in all_reads])
-        with recorded(*(read.memory.wanted if read.attention else None for read in all_reads)) as found:
-            logits = self._logits({"input_ids": tokens[:, None]}, cache, position_ids=positions[:, None])
-        return self._log_p(logits[: sum(sizes[: len(reads)])]), [
-            State(pairs_of_one(cache, number), _longer(read.state.attention, found.rows(number)))
-            for number, read in enumerate(reads)
-        ]
+    def _rows_together(
+        self, reads: Sequence[Read], tokens: Tensor, own: Any, sizes: tuple[int, ...]
+    ) -> tuple[Tensor, list[Tensor | None]]:
+        positions = torch.cat([torch.full_like(read.tokens, read.state.length) for read in reads])
+        with recorded(*(read.memory.wanted if read.attention else None for read in reads)) as found:
+            logits = self._logits({"input_ids": tokens}, own, position_ids=positions[:, None])
+        return logits, [_longer(read.state.attention, found.rows(number)) for number, read in enumerate(reads)]
 
     def _read(self, tokens: Tensor, state: State, memory: Memory, attention: bool) -> tuple[Tensor, State]:
         cache = cache_of(state.pairs)

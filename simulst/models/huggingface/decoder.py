@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import functools
 import inspect
+import itertools
 from collections.abc import Callable, Hashable, Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
@@ -24,6 +25,7 @@ from simulst.hypotheses import Tokens
 from simulst.models.base import depends_on_rows, is_fast
 from simulst.models.huggingface.attention import STEPPED, Several, Wanted
 from simulst.policy.commit import common_prefix
+from simulst.policy.context import HeadPairs
 from simulst.search.beam import Read
 
 BATCHED = frozenset({"whisper", "canary_decoder", "mbart", "m2m_100", "marian", "seamless_m4t", "seamless_m4t_v2"})
@@ -46,7 +48,7 @@ class State:
     """What n hypotheses have read.
 
     pairs: keys and values of their tokens; empty before the first one.
-    attention: source attention of the last token, (layers, n, heads, T) float32, if it was asked for.
+    attention: of the decoder's heads `shown` to the source, (heads, n, rows, T) float32, if it was asked for.
     """
 
     pairs: Pairs = ()
@@ -134,6 +136,7 @@ class SteppedDecoder:
     ) -> None:
         self._model, self._prompt, self._heard, self._project = model, prompt, heard, project
         self._key = model, never
+        self.shown: HeadPairs = every_head(model)
         self.most_rows = most_rows(model.dtype, model.device)
         self._never = torch.tensor(never, dtype=torch.int64, device=model.device)
         self._never_first = torch.tensor(never_first, dtype=torch.int64, device=model.device)
@@ -194,20 +197,22 @@ class SteppedDecoder:
         sizes = tuple(len(read.tokens) for read in all_reads)
         tokens = torch.cat([read.tokens for read in all_reads])[:, None]
         own = cache_of_several([read.state.pairs for read in all_reads], sizes)
-        source = cache_of_several([read.memory.pairs for read in all_reads], sizes)
-        attention = any(read.attention for read in reads)
-        with _at_positions(self._model, tokens.split(sizes), [read.state.length for read in all_reads]) as positions:
-            output = self._forward(
-                tokens, reads[0].memory.frames, own, source, output_attentions=attention, **positions
-            )
-        states = []
-        for number, read in enumerate(reads):
-            seen = None
-            if read.attention:
-                weights = [layer[number][..., -1, : len(read.memory)] for layer in output.cross_attentions]
-                seen = torch.stack(weights)
-            states.append(State(pairs_of_one(own, number), seen))
-        return self._log_p(last_logits(output)[: sum(sizes[: len(reads)])], first=False), states
+        logits, seen = self._rows_together(all_reads, tokens, own, sizes)
+        log_p = self._log_p(logits[: sum(sizes[: len(reads)])], first=False)
+        return log_p, [State(pairs_of_one(own, number), seen[number]) for number in range(len(reads))]
+
+    def _rows_together(
+        self, reads: Sequence[Read], tokens: Tensor, own: DynamicCache, sizes: tuple[int, ...]
+    ) -> tuple[Tensor, list[Tensor | None]]:
+        """Logits of what follows the tokens (n, 1) of all reads, of `sizes` rows each, and the attention of each."""
+        source = cache_of_several([read.memory.pairs for read in reads], sizes)
+        asked = {"output_attentions": any(read.attention for read in reads)}
+        with _at_positions(self._model, tokens.split(sizes), [read.state.length for read in reads]) as positions:
+            output = self._forward(tokens, reads[0].memory.frames, own, source, **asked, **positions)
+        return last_logits(output), [
+            _stacked([layer[number] for layer in output.cross_attentions], len(read.memory)) if read.attention else None
+            for number, read in enumerate(reads)
+        ]
 
     def _filled(self, reads: Sequence[Read]) -> Sequence[Read]:
         """With one more search as padding, so that a batch has `most_rows` rows; its answer is not read. See `ROWS`."""
@@ -221,19 +226,19 @@ class SteppedDecoder:
         return [*reads, Read(none, state.cut(0)[none], memory, False)]
 
     def spoken(self, tokens: Tokens, memory: Memory) -> Tensor:
-        """Source attention at each token, when it is written: (layers, heads, tokens, T) float32."""
+        """Attention of the heads that are shown at each token, when it is written: (heads, tokens, T) float32."""
         with torch.inference_mode():
             unread = torch.tensor([(*self._prompt, *tokens)], device=self._model.device)
             output = self._called(unread, State(), memory, attention=True)
         first = len(self._prompt) - 1
-        return _stacked(output, len(memory))[:, 0, :, first : first + len(tokens)]
+        return _stacked(output.cross_attentions, len(memory))[:, 0, first : first + len(tokens)]
 
     def _read(self, tokens: Tensor, state: State, memory: Memory, attention: bool) -> tuple[Tensor, State]:
         """Read tokens (n, m) after a state of n hypotheses."""
         output = self._called(tokens, state, memory, attention)
         first = state.length + tokens.shape[1] - (_last.get() - 1) == len(self._prompt)
         log_p = self._log_p(last_logits(output), first)
-        seen = _stacked(output, len(memory))[..., -1, :] if attention else None
+        seen = _stacked(output.cross_attentions, len(memory))[:, :, -1:] if attention else None
         return log_p, State(pairs_of(output.past_key_values.self_attention_cache), seen)
 
     def _log_p(self, logits: Tensor, first: bool) -> Tensor:
@@ -301,6 +306,12 @@ def sizes_of(model: Any) -> tuple[int, int]:
     layers = getattr(config, "decoder_layers", None) or config.num_hidden_layers
     heads = getattr(config, "decoder_attention_heads", None) or config.num_attention_heads
     return layers, heads
+
+
+def every_head(model: Any) -> HeadPairs:
+    """All heads of a model's decoder, layer by layer."""
+    layers, heads = sizes_of(model)
+    return tuple(itertools.product(range(layers), range(heads)))
 
 
 def cache_of(pairs: Pairs) -> DynamicCache:
@@ -384,9 +395,9 @@ def pairs_of(cache: Any) -> Pairs:
     return tuple((layer.keys, layer.values) for layer in cache.layers)
 
 
-def _stacked(output: Any, frames: int) -> Tensor:
-    """Source attention of all layers, (layers, n, heads, m, T)."""
-    return torch.stack([weights[..., :frames].float() for weights in output.cross_attentions])
+def _stacked(layers: Sequence[Tensor], frames: int) -> Tensor:
+    """Source attention of all layers' heads, (heads, n, m, T) float32. layers: of each, (n, heads, m, T or more)."""
+    return torch.cat([weights[..., :frames].float().transpose(0, 1) for weights in layers])
 
 
 @contextmanager

@@ -15,7 +15,7 @@ from simulst.calls import Batched, Steps, run_alone
 from simulst.hypotheses import Beam, Found, Hypothesis, Tokens
 from simulst.models.base import depends_on_rows
 from simulst.models.huggingface.architectures import Architecture, Encoded
-from simulst.models.huggingface.decoder import SteppedDecoder, sizes_of
+from simulst.models.huggingface.decoder import SteppedDecoder, every_head, sizes_of
 from simulst.models.huggingface.wait_token import lags_of, without_marks
 from simulst.models.whisper.prompts import PREVIOUS_TOKENS, PROMPT_TOKENS, known_tokens
 from simulst.models.window import WindowedSession, warn_of_full_context
@@ -32,7 +32,7 @@ from simulst.search import (
     SearchOptions,
     draft_after,
 )
-from simulst.search.beam import JointSearch, joint_beam_search, mean_attention
+from simulst.search.beam import JointSearch, joint_beam_search, rows_of
 from simulst.search.blockwise import KeptSearch
 from simulst.search.loops import without_loops
 from simulst.search.terms import Terms
@@ -65,7 +65,7 @@ class HuggingFaceSession(WindowedSession):
 
     _gives = GIVES | {Need.INCREMENTAL, Need.KEPT_BEAM}
     _beam = 5  # of the usual search
-    _shown_heads: HeadPairs | None = None  # see `JointSearch`
+    _shown_heads: HeadPairs = ()  # those that the last STOP looks at, if the decoder must know
     _between: Tokens = ()  # with which a window's text begins that follows another's
 
     def __init__(self, architecture: Architecture, opening: Opening) -> None:
@@ -144,7 +144,7 @@ class HuggingFaceSession(WindowedSession):
         prompt = self._prompt()
         if self._open is None or self._open[0] is not encoded or self._open[1] != (options, prompt):
             model = self._model
-            decoder = self._decoder(encoded)
+            decoder = self._decoder(encoded, self._shown_heads)
             bounded = replace(options, max_length_ratio=self._most_per_frame(options, encoded.heard, len(prompt)))
             if self._terms is None or self._terms.bonus != options.terms_bonus:
                 self._terms = model.terms(self.opening.background, options, self.opening.target)
@@ -155,7 +155,6 @@ class HuggingFaceSession(WindowedSession):
                 model.eos,
                 terms=self._terms,
                 alignment_heads=model.alignment_heads,
-                shown=self._shown_heads,
                 wait=self._wait,
                 end_times=self.end_times,
             )
@@ -163,8 +162,8 @@ class HuggingFaceSession(WindowedSession):
             self._open = (encoded, (options, prompt), search)
         return self._open[2]
 
-    def _decoder(self, encoded: Encoded) -> SteppedDecoder:
-        """A decoder of these frames, which has read nothing."""
+    def _decoder(self, encoded: Encoded, heads: HeadPairs) -> SteppedDecoder:
+        """A decoder of these frames, which has read nothing. It shows at least these heads."""
         model = self._model
         never_first = () if self._evicted or self._previous() else model.never_first
         project = model.projection(encoded)
@@ -219,10 +218,11 @@ class HuggingFaceSession(WindowedSession):
 
     def _attention(self, tokens: Tokens, encoded: Encoded) -> Tensor:
         """Source attention at each token, when it is written: (tokens, T), the mean of the heads that align."""
-        decoder = self._decoder(encoded)
+        named = self._model.alignment_heads
+        decoder = self._decoder(encoded, named or every_head(self._model.model))
         memory = decoder.memory()
         memory.append(encoded.frames)
-        return mean_attention(decoder.spoken(tokens, memory), self._model.alignment_heads)
+        return rows_of(decoder, decoder.spoken(tokens, memory), named).mean(0)
 
     def _begins_word(self, tokens: Tokens, place: int) -> bool:
         before, after = self.text(tokens[:place]), self.text(tokens[: place + 1])

@@ -6,10 +6,8 @@ the tokens before the audio, and those of its embeddings that are the same (of e
 
 from __future__ import annotations
 
-import itertools
 from typing import Any
 
-import torch
 from torch import Tensor
 
 from simulst.background import Background
@@ -44,7 +42,7 @@ class SpeechLLMSession(HuggingFaceSession):
         self._told: tuple[Tokens, tuple[Tokens, Tokens]] | None = None  # the text before the window, and the chat
 
     def _search_window(self, prefix: Tokens, options: SearchOptions, stop: Stopping | None) -> Any:
-        heads = looked_at(stop, self._model.alignment_heads, self._model.path) or None
+        heads = looked_at(stop, self._model.alignment_heads, self._model.path)
         if heads != self._shown_heads:
             self._shown_heads, self._open = heads, None
         return (yield from super()._search_window(prefix, options, stop))
@@ -54,23 +52,12 @@ class SpeechLLMSession(HuggingFaceSession):
         self._known = search.memory
         return search
 
-    def _decoder(self, encoded: Encoded, heads: HeadPairs | None = None) -> CausalDecoder:
-        """heads: those whose attention to the audio is shown; None: those that the last STOP looks at."""
+    def _decoder(self, encoded: Encoded, heads: HeadPairs) -> CausalDecoder:
         model: Any = self._model
         first, prompt, heard = len(self._chat()[0]), self._prompt(), encoded.heard
         audio = range(first, first + len(encoded.frames))
-        heads = (self._shown_heads or ()) if heads is None else heads
         wanted = Wanted(heads, first, first + heard, len(prompt) - 1) if heads else None
         return CausalDecoder(model.model, prompt, model.ends, model.never, self._known, wanted, audio, heard)
-
-    def _attention(self, tokens: Tokens, encoded: Encoded) -> Tensor:
-        every = itertools.product(range(self.traits.layers), range(self.traits.heads))
-        decoder = self._decoder(encoded, self._model.alignment_heads or tuple(every))
-        memory = decoder.memory()
-        memory.append(encoded.frames)
-        _, state = decoder.prefill(torch.tensor([decoder.eos, *tokens]), memory, attention=True)
-        assert state.attention is not None
-        return state.attention[:, 0, : len(tokens)].mean(0)
 
     def tell(self, background: Background) -> None:
         super().tell(background)

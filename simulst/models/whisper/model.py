@@ -167,7 +167,7 @@ class WhisperSession(WindowedSession):
     def _search(self, previous: Tokens, prefix: Tokens, options: BeamSearch, max_new: int) -> Steps[Beam]:
         def found(start: Tokens) -> Steps[Beam]:
             def search(used: BeamSearch) -> Steps[Beam]:
-                return ask(Generate(self._model, self._encoded, start, previous, prefix, used, max_new))
+                return ask(Generate(self._model, self._encoded, start, previous, prefix, used, max_new).call)
 
             return without_loops(options, search, self.text, len(prefix))
 

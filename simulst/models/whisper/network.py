@@ -6,7 +6,7 @@ Windows and searches of several streams can share a batch, or be computed at onc
 from __future__ import annotations
 
 import weakref
-from collections.abc import Hashable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any
@@ -16,7 +16,7 @@ from pydantic import Field
 
 from simulst.audio.mel import MelBands, mel_filters
 from simulst.audio.units import FRAME, SAMPLE_RATE
-from simulst.calls import Batchable, Batched, Turns
+from simulst.calls import Batched, Turns
 from simulst.errors import SimulstError
 from simulst.hypotheses import Beam, Hypothesis, Tokens
 from simulst.languages import code_of
@@ -205,12 +205,12 @@ class Aligned:
 
 
 @dataclass(frozen=True)
-class Generate(Batchable):
-    """A call: CTranslate2's beam search after the forced `prefix`, given the text `previous` to the window.
+class Generate:
+    """CTranslate2's beam search after the forced `prefix`, given the text `previous` to the window.
 
     encoded: see `Network.encode`. start: the tokens that name languages and task.
     max_new: how many tokens may be added.
-    The answer: a beam, whose tokens include the prefix.
+    The call's answer: a beam, whose tokens include the prefix.
     """
 
     model: Network
@@ -221,19 +221,13 @@ class Generate(Batchable):
     options: BeamSearch
     max_new: int
 
-    most = MOST_WINDOWS
-
     @property
-    def turn(self) -> Turns | None:  # type: ignore[override]
-        return self.model.turn
-
-    @property
-    def together(self) -> Hashable:
+    def call(self) -> Batched:
         """In CTranslate2's batches, <|startoftranscript|> and <|notimestamps|> have equal places."""
         context, new = self.begin
         same = alike(self.options, self.prefix, len(self.prefix) + new)
         key = self.model, tuple(self.encoded.shape), len(context), len(self.start), same
-        return None if new < LEAST_NEW else key
+        return Batched(generate, self, 1.0, None if new < LEAST_NEW else key, MOST_WINDOWS, self.model.turn)
 
     @property
     def begin(self) -> tuple[Tokens, int]:
@@ -248,40 +242,40 @@ class Generate(Batchable):
         least = POSITIONS - 1 - len(context) - len(self.start) - len(self.prefix)
         return context, min(self.max_new, least)
 
-    @classmethod
-    def answer_together(cls, calls: Sequence[Generate]) -> list[Beam]:
-        """CTranslate2 has one bound of the length for all. A text that reaches its own is searched again by itself."""
-        model = calls[0].model
-        contexts, most_new = zip(*(call.begin for call in calls), strict=True)
-        if most_new[0] < 1:  # then there is only one
-            warn_of_full_context(model.path, POSITIONS)
-            return [[Hypothesis(calls[0].prefix)]]
-        lengths = [len(call.prefix) + new for call, new in zip(calls, most_new, strict=True)]
-        options, length, before = calls[0].options, max(lengths), len(contexts[0]) + len(calls[0].start) - 1
-        results = model.library.generate(
-            _joined([call.encoded for call in calls]),
-            [[*context, *call.start, *call.prefix] for call, context in zip(calls, contexts, strict=True)],
-            beam_size=options.beam,
-            num_hypotheses=options.beam,
-            length_penalty=options.length_penalty,
-            no_repeat_ngram_size=options.no_repeat_ngram,
-            # CTranslate2 stops at min(max_length / 2, max_length - what is before <|notimestamps|>) tokens, the prefix
-            # among them.
-            max_length=length + max(length, before),
-            return_scores=True,
-            # With suppress_blank, the first token can be neither a space nor <eos>. After a prefix, this would force
-            # the model to add a token at every step.
-            suppress_blank=not (calls[0].prefix or contexts[0]),
-        )
-        beams = []
-        for call, result, most in zip(calls, results, lengths, strict=True):
-            if reaches(most, length, map(len, result.sequences_ids)):
-                beams.append(call.answer())
-                continue
-            found = zip(result.sequences_ids, result.scores, strict=True)
-            # Text never contains special tokens (<eos> and all after it in the vocabulary).
-            beams.append([Hypothesis(tuple(t for t in ids if t < model.eos), score) for ids, score in found])
-        return beams
+
+def generate(calls: Sequence[Generate]) -> list[Beam]:
+    """CTranslate2 has one bound of the length for all. A text that reaches its own is searched again by itself."""
+    model = calls[0].model
+    contexts, most_new = zip(*(call.begin for call in calls), strict=True)
+    if most_new[0] < 1:  # then there is only one
+        warn_of_full_context(model.path, POSITIONS)
+        return [[Hypothesis(calls[0].prefix)]]
+    lengths = [len(call.prefix) + new for call, new in zip(calls, most_new, strict=True)]
+    options, length, before = calls[0].options, max(lengths), len(contexts[0]) + len(calls[0].start) - 1
+    results = model.library.generate(
+        _joined([call.encoded for call in calls]),
+        [[*context, *call.start, *call.prefix] for call, context in zip(calls, contexts, strict=True)],
+        beam_size=options.beam,
+        num_hypotheses=options.beam,
+        length_penalty=options.length_penalty,
+        no_repeat_ngram_size=options.no_repeat_ngram,
+        # CTranslate2 stops at min(max_length / 2, max_length - what is before <|notimestamps|>) tokens, the prefix
+        # among them.
+        max_length=length + max(length, before),
+        return_scores=True,
+        # With suppress_blank, the first token can be neither a space nor <eos>. After a prefix, this would force
+        # the model to add a token at every step.
+        suppress_blank=not (calls[0].prefix or contexts[0]),
+    )
+    beams = []
+    for call, result, most in zip(calls, results, lengths, strict=True):
+        if reaches(most, length, map(len, result.sequences_ids)):
+            beams += generate([call])
+            continue
+        found = zip(result.sequences_ids, result.scores, strict=True)
+        # Text never contains special tokens (<eos> and all after it in the vocabulary).
+        beams.append([Hypothesis(tuple(t for t in ids if t < model.eos), score) for ids, score in found])
+    return beams
 
 
 def _joined(encoded: Sequence[Any]) -> Any:

@@ -27,7 +27,7 @@ from simulst.models.espnet.network import decoder as decoder_module  # noqa: E40
 from simulst.models.espnet.network.decoder import CachedDecoder  # noqa: E402
 from simulst.models.espnet.network.lagging import Lagging  # noqa: E402
 from simulst.models.espnet.network.linear import PRECISIONS  # noqa: E402
-from simulst.search.beam import NextTokens, Read  # noqa: E402
+from simulst.search.beam import DecoderStep, Read, chosen  # noqa: E402
 
 WIDTH, SIZE, SOS = 16, 20, 19
 torch.set_num_threads(1)  # on so little, threads only wait for each other
@@ -289,9 +289,10 @@ def test_attention(normalize_before: bool) -> None:
         theirs, ours = both.step(torch.randint(SIZE, (n,)), seen, attention=True)
         close(ours, theirs)
         attention = both.ours.attention
-        assert attention is not None and attention.shape == (3, n, 2, 11)
-        close(attention.sum(-1), torch.ones(3, n, 2))
-        close(attention, torch.stack([layer.src_attn.attn[:, :, -1] for layer in decoder.decoders]))
+        assert attention is not None and attention.shape == (6, n, 1, 11)
+        close(attention.sum(-1), torch.ones(6, n, 1))
+        theirs = [layer.src_attn.attn[:, :, -1:].transpose(0, 1) for layer in decoder.decoders]
+        close(attention, torch.cat(theirs))
         rows = torch.tensor([n - 1, 0])
         selected = both.ours[rows].attention
         assert selected is not None and torch.equal(selected, attention[:, rows])
@@ -325,9 +326,10 @@ def test_numbers_that_are_too_large_for_float16() -> None:
         decoder.output_layer.weight *= 1e6
     whole, half = CachedDecoder(decoder), CachedDecoder(decoder, "float16")
     (log_p, state), (broken, other) = (one.prefill(tokens, memory_of(one, frames(5))) for one in (whole, half))
-    assert NextTokens.of(log_p, state, 3, log_p[:, SOS]).tokens.shape == (1, 3)
+    step = DecoderStep(whole, torch.zeros(1, 1).numpy(), state, None, 3, SOS, torch.device("cpu"))
+    assert chosen([step], log_p, [state])[0].tokens.shape == (1, 3)
     with pytest.raises(SimulstError, match=r"decoder's scores are not numbers .* too large for float16"):
-        NextTokens.of(broken, other, 3, broken[:, SOS])
+        chosen([step], broken, [other])
 
 
 def test_more_tokens_than_the_table_of_positions_has() -> None:

@@ -16,8 +16,8 @@ from simulst.config import Decoding
 from simulst.hypotheses import Tokens
 from simulst.meter import Memo, Meter
 from simulst.models.espnet.model import ESPnet
+from simulst.models.whisper import network
 from simulst.models.whisper.model import Whisper
-from simulst.models.whisper.network import Generate
 from simulst.opening import Opening
 from simulst.policy.commit import All
 from simulst.policy.read import WaitKAtTestTime, WaitStride
@@ -142,7 +142,7 @@ def test_whisper(whisper: Whisper, endless: Whisper, seed: int, monkeypatch: pyt
 
 
 def test_whisper_is_asked_for_few_tokens(endless: Whisper, monkeypatch: pytest.MonkeyPatch) -> None:
-    asked = noted(monkeypatch, Generate, "answer", lambda call: call.max_new)
+    asked = noted(monkeypatch, network, "generate", lambda calls: calls[0].max_new)
     run(endless, noise(SAMPLES, 0), BeamSearch(1))
     assert min(asked) == 10 and sum(n == 10 for n in asked) == len(STEPS)
 

@@ -14,8 +14,8 @@ from simulst.hypotheses import Tokens
 from simulst.meter import Memo, Meter
 from simulst.models import load_model
 from simulst.models.huggingface.model import HuggingFace
+from simulst.models.whisper import network
 from simulst.models.whisper.model import Whisper
-from simulst.models.whisper.network import Generate
 from simulst.models.whisper.prompts import PREVIOUS_TOKENS, PROMPT_TOKENS
 from simulst.opening import Opening
 from simulst.policy.commit import All
@@ -72,8 +72,8 @@ def test_terms_stay_while_the_text_before_scrolls(
     model: Any = endless if form == "ctranslate2" else models["whisper"]
     asked: list[Tokens] = []
     if form == "ctranslate2":
-        answer = Generate.answer
-        monkeypatch.setattr(Generate, "answer", lambda self: asked.append(self.previous) or answer(self))
+        answer = network.generate
+        monkeypatch.setattr(network, "generate", lambda calls: asked.append(calls[0].previous) or answer(calls))
     else:
         prompt = model.architecture.prompt
         monkeypatch.setattr(model.architecture, "prompt", lambda *about: asked.extend(about[2:]) or prompt(*about))

@@ -104,13 +104,13 @@ def test_attention(architecture: Architecture) -> None:
     tokens = tokens_of(architecture, 3)
     log_p, state = decoder.prefill(torch.tensor([0, *tokens]), memory, attention=True)
     close(log_p, read(decoder, tokens, opened(architecture)[1])[0], atol=1e-4, rtol=1e-4)
-    assert state.attention is not None and state.attention.shape == (2, 1, 2, len(memory))
+    assert state.attention is not None and state.attention.shape == (4, 1, 1, len(memory))
     total = state.attention.sum(-1)
     if memory.frames is not None and memory.frames.shape[1] == len(memory):
         close(total, torch.ones_like(total))
     else:
         assert (total < 1).all() and (total > 0).all()
-    close(decoder.spoken((*tokens, 9), memory)[:, :, -1], state.attention[:, 0])
+    close(decoder.spoken((*tokens, 9), memory)[:, -1:], state.attention[:, 0])
     _, after = decoder.step(torch.tensor([4, 5]), state[torch.tensor([0, 0])], memory)
     assert after.attention is None
 

@@ -324,13 +324,13 @@ def test_canary_without_its_template(folders: dict[str, Path], tmp_path: Path) -
 def peaked(pairs: Any, frame: int) -> Any:
     """Attention in which `pairs` of layers and heads look at one frame; the others look at the last one, and harder."""
 
-    def stacked(output: Any, frames: int) -> torch.Tensor:
-        layers, (n, heads, m, _) = len(output.cross_attentions), output.cross_attentions[0].shape
-        weights = torch.zeros(layers, n, heads, m, frames)
+    def stacked(layers: Any, frames: int) -> torch.Tensor:
+        n, heads, m, _ = layers[0].shape
+        weights = torch.zeros(len(layers) * heads, n, m, frames)
         weights[..., -1] = 1.0
         for layer, head in pairs:
-            weights[layer, :, head] = 0.0
-            weights[layer, :, head, :, frame] = 0.4
+            weights[layer * heads + head] = 0.0
+            weights[layer * heads + head, ..., frame] = 0.4
         return weights
 
     return stacked

@@ -13,6 +13,7 @@ On the processor, in float32 and int8, what is between the products is compiled 
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
@@ -26,6 +27,7 @@ from simulst.errors import SimulstError
 from simulst.kernels.attention import ByTorch, Memory, Search, Slots, compiled_attention
 from simulst.models.base import depends_on_rows
 from simulst.models.espnet.network.linear import dtype_of, joined
+from simulst.policy.context import HeadPairs
 from simulst.search.beam import Read
 
 if TYPE_CHECKING:
@@ -43,8 +45,8 @@ class DecoderState:
 
     slots: the pool.
     places: (n, length) int64, the slots of each hypothesis's tokens.
-    attention: (layers, n, heads, T) float32, source attention of the last token; each row sums to 1. None unless it was
-        asked for.
+    attention: (heads of all layers, n, 1, T) float32, source attention of the last token; each row sums to 1. None
+        unless it was asked for.
     hidden: (n, width) of the last layer, from which the next token is predicted; after a prefix with a draft, a row for
         each place of the draft, too. None before anything was read.
     """
@@ -139,6 +141,8 @@ class CachedDecoder:
         keys_values = [part for source in sources for part in (source.linear_k, source.linear_v)]
         self._project = joined(precision, *keys_values)
         self._empty = self._embedding.new_empty(len(sources), 2, sources[0].h, 0, sources[0].d_k)
+        layers, heads = self.attentions
+        self.shown: HeadPairs = tuple(itertools.product(range(layers), range(heads)))
 
     @property
     def attentions(self) -> tuple[int, int]:
@@ -208,7 +212,7 @@ class CachedDecoder:
             seen = self._seen(tokens, frames, draft) if starts and rows > 1 else None
             weights = None
             if attention:
-                weights = self._embedding.new_empty(layers, len(places), heads, frames, dtype=torch.float32)
+                weights = self._embedding.new_empty(layers * heads, len(places), 1, frames, dtype=torch.float32)
             searches.append(Search(first, rows, starts, state.slots, slot, places, memory, seen, weights))
         x = self._embed(torch.cat([read.tokens for read in reads]), positions)
         attend = (self._kernels.Compiled if self._kernels else ByTorch)(searches, heads)

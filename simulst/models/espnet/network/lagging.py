@@ -101,17 +101,15 @@ class Chunked:
     wait: int
     unidirectional: bool = False
 
-    def visible(self, tokens: Tensor, frames: int, chunks: Tensor | None = None) -> Tensor:
+    def visible(self, tokens: Tensor, frames: int) -> Tensor:
         """(..., n, frames) bool: which encoder frames the prediction after each of n tokens sees.
 
-        tokens: (..., n), from <sos> on.
-        chunks: (..., 1) how many wait tokens a text has when all was heard; None: as many as this one has.
+        tokens: (..., n), from <sos> on. After the last wait token, all was heard.
         """
         import torch
 
         waits = (tokens == self.wait).cumsum(-1)
-        heard = waits[..., -1:] if chunks is None else chunks
-        seen = torch.where(waits >= heard, frames, self.after(waits))
+        seen = torch.where(waits >= waits[..., -1:], frames, self.after(waits))
         return torch.arange(frames, device=tokens.device) < seen[..., None]
 
     def after(self, waits: Any) -> Any:

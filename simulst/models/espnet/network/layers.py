@@ -10,7 +10,7 @@ from typing import Any
 import torch
 import torch.nn.functional as F
 
-from simulst.models.espnet.network.linear import Linear
+from simulst.models.espnet.network.linear import Linear, joined
 
 
 class Layer:
@@ -59,8 +59,7 @@ class FeedForward:
 class Attention:
     def __init__(self, norm: torch.nn.LayerNorm, module: Any, precision: str, unidirectional: bool) -> None:
         self._norm, self._heads, self._unidirectional = layer_norm(norm), module.h, unidirectional
-        parts = module.linear_q, module.linear_k, module.linear_v
-        self._in = Linear(torch.cat([p.weight for p in parts]), torch.cat([p.bias for p in parts]), precision)
+        self._in = joined(precision, module.linear_q, module.linear_k, module.linear_v)
         self._out = Linear(module.linear_out.weight, module.linear_out.bias, precision)
 
     def __call__(self, x: torch.Tensor, has_contexts: bool, positions: torch.Tensor | None = None) -> torch.Tensor:

@@ -19,6 +19,7 @@ import torch
 from torch import Tensor
 
 from simulst.errors import SimulstError
+from simulst.policy.context import HeadPairs
 
 if TYPE_CHECKING:
     from espnet2.asr.decoder.rnn_decoder import RNNDecoder
@@ -55,7 +56,7 @@ class RecurrentState:
     read: the tokens of each hypothesis, <sos> first.
     hidden: (layers, n, units) outputs of the layers.
     cells: (layers, n, units) their memory cells.
-    attention: (1, n, 1, T) source attention of the last token; each row sums to 1. None at the start.
+    attention: (1, n, 1, T) source attention of the last token, of one head; each row sums to 1. None at the start.
     """
 
     read: Sequence[tuple[int, ...]]
@@ -132,10 +133,12 @@ class Carried:
     frames.
     """
 
+    shown: HeadPairs = ((0, 0),)
+
     def __init__(self, decoder: RecurrentDecoder) -> None:
         self._decoder = decoder
         self._known: dict[tuple[int, ...], tuple[RecurrentState, int]] = {}  # what was read: the state, and its row
-        self.attentions, self.memory, self.start = decoder.attentions, decoder.memory, decoder.start
+        self.memory, self.start = decoder.memory, decoder.start
 
     def step(
         self, tokens: Tensor, state: RecurrentState, memory: RecurrentMemory, *, attention: bool = False
