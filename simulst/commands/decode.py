@@ -60,6 +60,7 @@ def evaluate(decoding: str, out: Path, **options: Any) -> None:
 
     [scores] = _decode([(out, load_decoding(decoding))], share=False, **options)
     click.echo(format_scores(scores))
+    _print_languages([out])
 
 
 @click.command()
@@ -78,6 +79,7 @@ def sweep(decodings: str, values: tuple[str, ...], out: Path, share: bool, **opt
     folders = [(out / decoding.label, decoding) for decoding in load_sweep(decodings, parse_values(values))]
     _decode(folders, share=share, **options)
     click.echo(runs_table([folder for folder, _ in folders]))
+    _print_languages([folder for folder, _ in folders])
 
 
 def _decode(
@@ -122,6 +124,17 @@ def _decode(
         utterances = with_backgrounds(utterances, context)
     run(task, utterances, folders, Cluster(jobs, scheduler, slurm), share, force, streams)
     return [recordings_scores(folder) or score_run(folder, target_lang, task.latency_unit) for folder, _ in folders]
+
+
+def _print_languages(folders: list[Path]) -> None:
+    """How often which language was found to be spoken; nothing if it was named."""
+    from collections import Counter
+
+    from simulst.log import read_log
+
+    found = Counter(language for folder in folders for one in read_log(folder) for language in one.languages)
+    if found:
+        click.echo("languages found: " + ", ".join(f"{name} {times}" for name, times in found.most_common()))
 
 
 @click.command()
