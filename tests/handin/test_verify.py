@@ -377,9 +377,8 @@ def test_simulevals_agent(made: Path, packed: Path, tmp_path: Path, capsys: pyte
         port = busy.getsockname()[1]
         [fault] = faults(packed, made, capsys, port)
         assert f"port {port} is taken" in fault and "--port" in fault
-    with interface.kept_port() as port, socket.socket() as another:  # of the agent
-        with pytest.raises(OSError):
-            another.bind(("127.0.0.1", port))
+    with interface.kept_port() as port, socket.socket() as another, pytest.raises(OSError):  # of the agent
+        another.bind(("127.0.0.1", port))
     assert faults(packed, made, capsys) == []
 
 
