@@ -83,7 +83,7 @@ class FineTuning:
         return Grid(self.first_ms, self.chunk_ms) if self.first_ms and self.chunk_ms else None
 
     def ranked(self, losses: Mapping[int, float]) -> list[int]:
-        """Epochs by their loss on dev, the best one first. Those that only listen come last: no decoder learns in them."""
+        """Epochs by their loss on dev, the best one first. Those that only listen come last: no decoder learns then."""
         return sorted(losses, key=lambda epoch: (epoch <= self.listen_epochs, losses[epoch]))
 
 
