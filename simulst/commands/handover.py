@@ -40,7 +40,6 @@ def export(data: str, target_lang: str, text: str | None, out: Path, limit: int 
 @click.option("--licence", "licences", multiple=True, type=PATH, help="Licence of a model (repeatable).")
 @click.option("--context", type=PATH, help="What is known of the recordings (TSV).")
 @click.option("--simuleval", is_flag=True, help="Add SimulEval's log, too.")
-@click.option("--copy", is_flag=True, help="Copy weights where they could be linked.")
 @force_option("Replace the folder.")
 def pack(choices: tuple[Path, ...], out: Path, **options: Any) -> None:
     """Make a folder to hand in to a shared task.
