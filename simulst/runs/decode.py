@@ -28,7 +28,7 @@ from simulst.calls import Steps, run_alone
 from simulst.config import Decoding, parse_decoding
 from simulst.data.datadir import Utterance
 from simulst.errors import SimulstError, sentence_of
-from simulst.files.folder import locked
+from simulst.files.folder import is_read_only, locked
 from simulst.log.instance import Instance
 from simulst.machine.cluster import HERE, Cluster, Map, mapper
 from simulst.machine.threads import waited_seconds, waits
@@ -220,7 +220,8 @@ def run(
     _allow_open_files(len(runs) + OTHER_FILES)  # each lock is one
     with ExitStack() as locks:
         for folder, _ in runs:
-            locks.enter_context(locked(folder))
+            if not is_read_only(folder):  # there a finished run can still be shown
+                locks.enter_context(locked(folder))
         _run(task, utterances, runs, cluster, share, force, streams)
 
 
@@ -254,6 +255,12 @@ def _run(
     ]
     _warn_of_missing([utterance.wav for _, utterance, _ in jobs])
     done = len(utterances) - len(jobs)
+    for state in states:
+        if len(state.done) < len(utterances) and is_read_only(state.path):
+            raise SimulstError(
+                f"{state.path}: nothing can be written there, and {len(utterances) - len(state.done)} utterances are "
+                "missing; copy it, and give --out the copy."
+            )
     with mapper(cluster if jobs else HERE) as run_all:
         place = (task.portable(), cluster.jobs if cluster.is_here else None)
         if jobs:
