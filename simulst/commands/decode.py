@@ -152,12 +152,12 @@ def bench(
     """Tell what decoding costs on this machine.
 
     Decodes a part of a data directory, and prints the real-time factor (RTF) of each part of the computation, how many
-    streams one process keeps up with, a stream's memory, and how long all of the data would take in --jobs processes.
+    streams one process keeps up with, and how long all of the data would take in --jobs processes.
     """
     from simulst.config import load_sweep, parse_values
     from simulst.data.datadir import read_data_dir, with_backgrounds
     from simulst.machine.processor import processor
-    from simulst.runs.bench import bytes_of_stream, measure, sample_of
+    from simulst.runs.bench import measure, sample_of
     from simulst.runs.decode import DISTURBED
     from simulst.runs.folder import model_of
 
@@ -174,10 +174,6 @@ def bench(
     named = "one configuration" if len(decodings) == 1 else f"{len(decodings)} configurations"
     click.echo(f"{processor()}\n{len(sample)} utterances, {cost.audio:.0f} s of audio, {named}\n")
     _print_parts(cost, len(decodings))
-    if len(decodings) == 1:
-        longest = max(sample, key=lambda utterance: utterance.seconds)
-        size = bytes_of_stream(loaded, task, longest, decodings[0])
-        click.echo(f"A stream that has heard {longest.seconds:.0f} s holds about {size / 1e6:.1f} MB.")
 
     audio = sum(utterance.seconds for utterance in utterances)
     taken = _hours(cost.seconds / cost.audio * audio / jobs)
