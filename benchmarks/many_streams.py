@@ -21,8 +21,11 @@ one thread, processor time is measured, which other programs hardly change. The 
 
 from __future__ import annotations
 
+import ctypes
+import gc
 import json
 import math
+import os
 import random
 import statistics
 import tempfile
@@ -44,13 +47,19 @@ from simulst.data.datadir import read_data_dir
 from simulst.machine.processor import processor
 from simulst.models import load_model
 from simulst.models.registry import parse_options
-from simulst.runs.bench import bytes_in_use
 from simulst.streams import OpenStream, open_stream
 from simulst.streams.driver import Driver
 
 ROOT = Path(__file__).resolve().parent.parent
 CHUNK = 10240  # samples: one block of 16 frames of 40 ms
 WAY = {"read": {"type": "block"}, "commit": {"type": "local_agreement", "n": 2}, "search": {"type": "bwbs", "beam": 6}}
+
+
+def bytes_in_use() -> int:
+    """Bytes of this process that are in memory, without what was freed."""
+    gc.collect()
+    ctypes.CDLL(None).malloc_trim(0)  # what was freed goes back to the system
+    return int(Path("/proc/self/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE")
 
 
 def one_after_the_other(open_one: Callable[[], OpenStream], audios: list[np.ndarray]) -> list[OpenStream]:

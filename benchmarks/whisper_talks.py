@@ -183,7 +183,9 @@ def named(data: Path, out: Path) -> Path:
     wavs: dict[str, str] = {}
     for utterance in read_data_dir(data, "en"):
         wavs[utterance.name] = f"{utterance.name}{utterance.wav.suffix}"
-        shutil.copyfile(utterance.wav, out / wavs[utterance.name])
+        copy = out / wavs[utterance.name]
+        if not copy.is_file() or copy.stat().st_size != utterance.wav.stat().st_size:
+            shutil.copyfile(utterance.wav, copy)
     write_data_dir(out, {"wav.scp": wavs})
     return out
 

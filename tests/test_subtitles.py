@@ -281,11 +281,10 @@ def test_output_that_cannot_have_the_words_ends_nothing(place: Path, output: str
     )
     command = ["translate", "a.flac", "--decoding", "la2.yaml", "--model", "writes:Model", "--srt", "a.srt"]
     program = [sys.executable, "-m", "simulst", *command, "--source-lang", "es", "--target-lang", "en"]
-    environment = {**os.environ, "PYTHONPATH": f"{place}:{Path(__file__).parent}"}
+    environment = {**os.environ, "PYTHONPATH": f"{place}:{Path(__file__).parent}:{Path(__file__).parents[1]}"}
     if output == "ascii":
         done = subprocess.run(program, capture_output=True, env={**environment, "PYTHONIOENCODING": output})
         assert b" s  " in done.stdout and b"\\u4e03" in done.stdout
-        assert done.stderr.count(b"set PYTHONIOENCODING=utf-8") == 1
     elif output == "closed":
         done = subprocess.run(["bash", "-c", '"$@" >&-', "-", *program], stderr=subprocess.PIPE, env=environment)
     else:
@@ -339,7 +338,3 @@ def test_a_folder_of_recordings(place: Path) -> None:
     ]
     (place / "none").mkdir()
     assert "none: has no recordings, such as .wav" in str(translate("none").exception)
-
-
-def test_the_shortest_time_comes_first(place: Path) -> None:
-    assert translate("a.flac", "--cue-seconds", "7", "1").exit_code == 2

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import atexit
-import codecs
-import functools
 import gc
 import io
 import math
@@ -24,7 +22,6 @@ if TYPE_CHECKING:
 
 F = TypeVar("F", bound=Callable[..., Any])
 PATH = click.Path(path_type=Path)
-ESCAPE = "simulst-escape"  # how output treats characters that it can't have
 
 # ---- kinds of values ----
 
@@ -228,30 +225,14 @@ def _file_instead(error: OSError) -> Path | None:
     return next((place for place in (path, *path.parents) if place.is_file()), None)
 
 
-@functools.cache
-def _tell_of_encoding(encoding: str) -> None:
-    click.echo(
-        f"the output is in {encoding}, which has not all characters: those are written as \\u and a number; "
-        "set PYTHONIOENCODING=utf-8 to have them.",
-        err=True,
-    )
-
-
-def _escape(error: UnicodeError) -> tuple[str | bytes, int]:
-    """Write a character that the output has no code for as \\u and its number, and say so once."""
-    _tell_of_encoding(getattr(error, "encoding", "another encoding"))
-    return codecs.backslashreplace_errors(error)
-
-
 def _write_anything() -> None:
     """Let output that is closed, or is not UTF-8, end no command."""
     for name in ("stdin", "stdout", "stderr"):
         if getattr(sys, name) is None:  # closed: a file that is opened later must not get its number
             setattr(sys, name, open(os.devnull, "r" if name == "stdin" else "w", encoding="utf-8"))  # noqa: SIM115
-    codecs.register_error(ESCAPE, _escape)
     for output in (sys.stdout, sys.stderr):
         if isinstance(output, io.TextIOWrapper) and output.errors in ("strict", "surrogateescape"):
-            output.reconfigure(errors=ESCAPE)
+            output.reconfigure(errors="backslashreplace")
 
 
 def leave_output() -> None:

@@ -60,6 +60,7 @@ def evaluate(decoding: str, out: Path, **options: Any) -> None:
 
     [scores] = _decode([(out, load_decoding(decoding))], share=False, **options)
     click.echo(format_scores(scores))
+    _print_languages([out])
 
 
 @click.command()
@@ -78,6 +79,7 @@ def sweep(decodings: str, values: tuple[str, ...], out: Path, share: bool, **opt
     folders = [(out / decoding.label, decoding) for decoding in load_sweep(decodings, parse_values(values))]
     _decode(folders, share=share, **options)
     click.echo(runs_table([folder for folder, _ in folders]))
+    _print_languages([folder for folder, _ in folders])
 
 
 def _decode(
@@ -124,6 +126,17 @@ def _decode(
     return [recordings_scores(folder) or score_run(folder, target_lang, task.latency_unit) for folder, _ in folders]
 
 
+def _print_languages(folders: list[Path]) -> None:
+    """How often which language was found to be spoken; nothing if it was named."""
+    from collections import Counter
+
+    from simulst.log import read_log
+
+    found = Counter(language for folder in folders for one in read_log(folder) for language in one.languages)
+    if found:
+        click.echo("languages found: " + ", ".join(f"{name} {times}" for name, times in found.most_common()))
+
+
 @click.command()
 @click.option("--data", required=True, type=click.Path(), help="Data directory; a part of it is drawn.")
 @model_folder_option
@@ -139,12 +152,12 @@ def bench(
     """Tell what decoding costs on this machine.
 
     Decodes a part of a data directory, and prints the real-time factor (RTF) of each part of the computation, how many
-    streams one process keeps up with, a stream's memory, and how long all of the data would take in --jobs processes.
+    streams one process keeps up with, and how long all of the data would take in --jobs processes.
     """
     from simulst.config import load_sweep, parse_values
     from simulst.data.datadir import read_data_dir, with_backgrounds
     from simulst.machine.processor import processor
-    from simulst.runs.bench import bytes_of_stream, measure, sample_of
+    from simulst.runs.bench import measure, sample_of
     from simulst.runs.decode import DISTURBED
     from simulst.runs.folder import model_of
 
@@ -161,10 +174,6 @@ def bench(
     named = "one configuration" if len(decodings) == 1 else f"{len(decodings)} configurations"
     click.echo(f"{processor()}\n{len(sample)} utterances, {cost.audio:.0f} s of audio, {named}\n")
     _print_parts(cost, len(decodings))
-    if len(decodings) == 1:
-        longest = max(sample, key=lambda utterance: utterance.seconds)
-        size = bytes_of_stream(loaded, task, longest, decodings[0])
-        click.echo(f"A stream that has heard {longest.seconds:.0f} s holds about {size / 1e6:.1f} MB.")
 
     audio = sum(utterance.seconds for utterance in utterances)
     taken = _hours(cost.seconds / cost.audio * audio / jobs)

@@ -1,4 +1,4 @@
-"""`simulst export`, `simulstream`, `pack` and `verify`: write what others read, and try what is handed in."""
+"""`simulst export`, `pack` and `verify`: write what others read, and try what is handed in."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any
 
 import click
 
-from simulst.commands.common import PATH, force_option, text_option, unit_option
+from simulst.commands.common import PATH, force_option, text_option
 
 
 @click.command()
@@ -29,23 +29,6 @@ def export(data: str, target_lang: str, text: str | None, out: Path, limit: int 
 
 
 @click.command()
-@click.argument("log", type=PATH)
-@click.option("--target-lang", default="en", help="Target language.")
-@unit_option
-def simulstream(log: Path, target_lang: str, unit: str | None) -> None:
-    """Print a log in simulstream's form.
-
-    It is for whole recordings, and in JSON lines. LOG is the file or the folder that holds it.
-    """
-    from simulst.languages import unit_of
-    from simulst.log.simulstream import write_simulstream
-    from simulst.runs.score import read_run_log
-
-    unit = unit or unit_of(target_lang)
-    click.echo(write_simulstream(read_run_log(log, unit), unit, log), nl=False)
-
-
-@click.command()
 @click.argument("choices", nargs=-1, required=True, type=PATH)
 @click.option("--out", required=True, type=PATH, help="Folder to make.")
 @click.option("--contact", required=True, help="Who answers questions: name and address.")
@@ -57,7 +40,6 @@ def simulstream(log: Path, target_lang: str, unit: str | None) -> None:
 @click.option("--licence", "licences", multiple=True, type=PATH, help="Licence of a model (repeatable).")
 @click.option("--context", type=PATH, help="What is known of the recordings (TSV).")
 @click.option("--simuleval", is_flag=True, help="Add SimulEval's log, too.")
-@click.option("--copy", is_flag=True, help="Copy weights where they could be linked.")
 @force_option("Replace the folder.")
 def pack(choices: tuple[Path, ...], out: Path, **options: Any) -> None:
     """Make a folder to hand in to a shared task.

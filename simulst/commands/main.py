@@ -33,7 +33,7 @@ SECTIONS = {
         report.choose,
     ),
     "Prepare and train": (train.train, prefix.prefix, models.models),
-    "Hand over to other programs": (handover.export, handover.simulstream, handover.pack, handover.verify),
+    "Hand over to other programs": (handover.export, handover.pack, handover.verify),
 }
 
 

@@ -106,24 +106,27 @@ def run_simuleval(folder: Path, image: Image, system: str, wavs: Sequence[Path],
 
     Raises SimulstError: the agent or the evaluator ends with an error.
     """
-    out, port = work / "simuleval" / system, free_port()
+    out = work / "simuleval" / system
     out.mkdir(parents=True, exist_ok=True)
     sources, targets = out / "source.txt", out / "target.txt"
     write_atomically(sources, "".join(f"{wav.absolute()}\n" for wav in wavs))
     write_atomically(targets, f"{REFERENCE}\n" * len(wavs))
-    command = ["simulst.handin.agent", "--remote-eval", "--remote-address", HOST, "--remote-port", str(port)]
+    command = ["simulst.handin.agent", "--remote-eval", "--remote-address", HOST]
     command += ["--source", str(sources), "--target", str(targets), "--source-segment-size", "100"]
     command += ["--output", str(out), "--eval-latency-unit", unit, "--source-type", "speech", "--target-type", "text"]
-    with serving(folder, image, image.start_agent(system, port), port, work / "agent.out"):
-        _run("SimulEval's evaluator", folder, command, out / "simuleval.out")
+    with kept_port() as port, serving(folder, image, image.start_agent(system, port), port, work / "agent.out"):
+        _run("SimulEval's evaluator", folder, [*command, "--remote-port", str(port)], out / "simuleval.out")
     return out / "instances.log"
 
 
-def free_port() -> int:
-    """A port that nothing serves at."""
-    with socket.socket() as probe:
-        probe.bind((HOST, 0))
-        return int(probe.getsockname()[1])
+@contextlib.contextmanager
+def kept_port() -> Iterator[int]:
+    """A port that nothing serves at, and that no other program is given in the block: only a server that sets
+    SO_REUSEADDR can have it, as SimulEval's agent does."""
+    with socket.socket() as keeper:
+        keeper.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        keeper.bind((HOST, 0))
+        yield int(keeper.getsockname()[1])
 
 
 def check_port(port: int) -> None:

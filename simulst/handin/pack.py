@@ -46,7 +46,7 @@ class Packing:
     device: cpu or cuda. base: the image that the Dockerfile begins with; empty: the slim one of this Python.
     debian: packages of programs that the systems call. licences: of the models.
     context: what is known of the recordings.
-    simuleval: SimulEval's log is made, too. copy: weights are copied where they could be linked.
+    simuleval: SimulEval's log is made, too.
     """
 
     contact: str
@@ -56,7 +56,6 @@ class Packing:
     licences: tuple[Path, ...] = ()
     context: Path | None = None
     simuleval: bool = False
-    copy: bool = False
     force: bool = False
 
 
@@ -93,7 +92,7 @@ def _pack(
     work = out.with_name(f"{out.name}.work")
     with replaced(out) as part:
         digests = {name: digest_of_audio(path) for name, path in recordings.items()}
-        placer = Placer(part, packing.copy)
+        placer = Placer(part)
         claims = {name: placed(system, placer, packing.device) for name, system in systems.items()}
         for name, claim in claims.items():
             processor = claim.configuration
@@ -117,7 +116,6 @@ def _pack(
         _write_requirements(part / REQUIREMENTS[1], needs_of_verify(part, list(systems), needs))
         scores = {name: json.loads((part / "systems" / name / SCORES).read_text()) for name in systems}
         (part / "README.md").write_text(page.readme(claims, scores, image, packing.contact), encoding="utf-8")
-        (part / "SYSTEM.md").write_text(page.card(claims, scores, part), encoding="utf-8")
         _write_sums(part)
     shutil.rmtree(work, ignore_errors=True)
     size = sum(file.stat().st_size for file in out.rglob("*") if file.is_file())

@@ -1,15 +1,13 @@
-"""The README and the system card of a hand-in."""
+"""The README of a hand-in."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from pathlib import Path
 from typing import Any
 
 import simulst
 from simulst.handin.image import AGENT_PORT, CLIENT, PORT, Image
-from simulst.handin.system import System, yaml_text
-from simulst.machine.processor import processor
+from simulst.handin.system import System
 from simulst.measure.metric import metrics_in
 
 
@@ -40,7 +38,8 @@ def readme(systems: Mapping[str, System], scores: Mapping[str, dict[str, Any]], 
         "```",
         "",
         "`python3 verify.py RECORDINGS` checks this folder: digests, the installed packages, and words, delays and "
-        "scores of the development recordings.",
+        f"scores of the development recordings. It was packed by simulst {simulst.__version__}. Each system's folder "
+        "has its `decoding.yaml` and `system.yaml`; licences of models and packages are in `licences/`.",
     ]
     for direction in directions:
         names = [name for name, system in systems.items() if system.direction == direction]
@@ -52,34 +51,6 @@ def readme(systems: Mapping[str, System], scores: Mapping[str, dict[str, Any]], 
                 f"`{name}`: clients send the languages `{system.source_lang}` and `{system.target_lang}`; the log is "
                 f"`systems/{name}/simulstream.jsonl`.",
             ]
-    return "\n".join([*text, ""])
-
-
-def card(systems: Mapping[str, System], scores: Mapping[str, dict[str, Any]], folder: Path) -> str:
-    """What the systems are, as far as their files tell it."""
-    size = sum(file.stat().st_size for file in (folder / "models").rglob("*") if file.is_file())
-    text = [
-        "# System card",
-        "",
-        f"simulst {simulst.__version__}; decoded on: {processor()}. All scores are of the development recordings, "
-        f"by OmniSTEval and sacreBLEU. The files of all models have {size / 1e6:.0f} MB. Licences of models and "
-        "packages are in `licences/`.",
-    ]
-    for name, system in systems.items():
-        found = scores[name]
-        low, high = system.regime
-        text += [
-            "",
-            f"## {name}",
-            "",
-            f"* direction {system.direction}; regime {system.metric} {low:g} to {high:g} ms, by a lag of "
-            f"{found[system.metric]:.0f} ms",
-            f"* BLEU: {found['BLEU_signature']}",
-            "",
-            "```yaml",
-            yaml_text(system.decoding).strip(),
-            "```",
-        ]
     return "\n".join([*text, ""])
 
 

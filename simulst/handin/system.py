@@ -117,14 +117,10 @@ def read_choice(path: Path) -> System:
 
 
 class Placer:
-    """Puts the files of models and policies into a folder; each file once.
+    """Puts the files of models and policies into a folder; each file once. Large ones are linked where the disk can."""
 
-    copy: else large files are linked where the disk allows it. A linked file changes if somebody writes into it in
-        place.
-    """
-
-    def __init__(self, root: Path, copy: bool) -> None:
-        self._root, self._copy = root, copy
+    def __init__(self, root: Path) -> None:
+        self._root = root
         self._places: dict[str, str] = {}
 
     def model(self, path: str, options: dict[str, Any]) -> str:
@@ -194,7 +190,7 @@ class Placer:
             return
         target.parent.mkdir(parents=True, exist_ok=True)
         real = os.path.realpath(source)
-        if not self._copy and os.path.getsize(real) >= LINKED:
+        if os.path.getsize(real) >= LINKED:
             with contextlib.suppress(OSError):  # another disk
                 os.link(real, target)
                 return

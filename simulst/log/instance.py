@@ -51,6 +51,7 @@ class Instance:
     terms: those of the recording's context, whose recall is scored (ours).
     segments: first and last ms of source of each utterance that the stream was cut into (ours).
     skipped: how many decoding steps were left out because computation was slower than speech (ours).
+    languages: those that were found, in the order of time. Empty: the language was named (ours).
     stratum: of a pooled log, the test set that the utterance is of (ours).
     chunk_elapsed: for each target unit, its delay plus the computation time of its step alone, in ms (simulstream's
         convention; ours). Empty if only `elapsed` is known.
@@ -76,6 +77,7 @@ class Instance:
     segments: list[Annotated[list[Time], Field(min_length=2, max_length=2)]] = field(default_factory=list)
     chunk_elapsed: list[Time] = field(default_factory=list)
     skipped: Annotated[int, Strict(), Field(ge=0)] = 0
+    languages: list[Text] = field(default_factory=list)
     stratum: Text = ""
 
     @property

@@ -1,4 +1,4 @@
-"""simulstream's log, read and written: JSON lines that say what each chunk of a recording's audio added to its text.
+"""simulstream's log: JSON lines that say what each chunk of a recording's audio added to its text.
 
     {"model_loading_time": 1.2}
     {"id": 7, "metadata": {"wav_name": "talk.wav"}}
@@ -11,9 +11,7 @@ Times are in seconds. A chunk's computation time is its own; SimulEval's `elapse
 from __future__ import annotations
 
 import itertools
-import json
 import logging
-import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -23,7 +21,7 @@ from pydantic import Field
 
 from simulst.audio.name import recording_name
 from simulst.errors import SimulstError
-from simulst.log.instance import Instance, Text, Time, check_units, row_of
+from simulst.log.instance import Instance, Text, Time, row_of
 from simulst.options import read_fields
 from simulst.words import completed_by, plain_spaces
 
@@ -125,43 +123,6 @@ def read_simulstream(lines: Sequence[str], unit: str, path: str | Path) -> list[
         _instance(index, recording, pieces, unit)
         for index, (recording, pieces) in enumerate(zip(heard, texts, strict=True))
     ]
-
-
-def write_simulstream(instances: Sequence[Instance], unit: str, path: str | Path) -> str:
-    """A log of whole recordings in simulstream's form; `read_simulstream` finds the same texts and times in it.
-
-    A chunk is what was written at one time. It is charged all computation since the chunk before it.
-    unit: "word" or "char", that of the delays. path: names the log in errors.
-    Raises SimulstError: predictions that do not match their delays, words without elapsed times, a recording twice or
-        without its length, delays that fall.
-    """
-    check_units(instances, unit, path)
-    rows: list[dict[str, Any]] = [{"model_loading_time": 0.0}]
-    seen: set[str] = set()
-    for number, instance in enumerate(instances):
-        name = instance.recording
-        if name in seen:
-            raise SimulstError(f"{path}: several entries are of {name}; simulstream's log has one of each recording.")
-        seen.add(name)
-        if not instance.source_length or any(later < earlier for earlier, later in itertools.pairwise(instance.delays)):
-            wrong = "delays fall" if instance.source_length else "there is no source_length"
-            raise SimulstError(f"{path}, index {instance.index}: {wrong}; simulstream's log can't hold this.")
-        if len(instance.elapsed) != len(instance.delays):
-            raise SimulstError(f"{path}, index {instance.index}: has no elapsed times; simulstream's log needs them.")
-        rows.append({"id": number, "metadata": {"wav_name": f"{name}.wav"}})
-        tokens = re.findall(r"\s*\S+" if unit == "word" else " *[^ ]", instance.prediction.strip(" "))
-        times = zip(instance.delays, instance.elapsed, strict=True)
-        computed = 0.0
-        for (delay, elapsed), units in itertools.groupby(zip(times, tokens, strict=True), key=lambda one: one[0]):
-            rows.append(_row(number, delay, elapsed - delay - computed, [token for _, token in units]))
-            computed = elapsed - delay
-        rows.append(_row(number, instance.source_length, (instance.compute_ms or computed) - computed, []))
-    return "".join(json.dumps(row, ensure_ascii=False) + "\n" for row in rows)
-
-
-def _row(number: int, audio_ms: float, computed_ms: float, tokens: list[str]) -> dict[str, Any]:
-    times = {"total_audio_processed": audio_ms / 1000, "computation_time": max(0.0, computed_ms) / 1000}
-    return {"id": number, **times, "generated_tokens": tokens, "deleted_tokens": []}
 
 
 def _rows(lines: Sequence[str], path: str | Path) -> Iterator[tuple[str, dict[str, Any]]]:

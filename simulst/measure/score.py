@@ -14,7 +14,7 @@ import regex
 from simulst.background import NOTHING, known_of, read_backgrounds
 from simulst.errors import SimulstError
 from simulst.files.table import read_table
-from simulst.languages import code_of, unit_of
+from simulst.languages import AUTO, code_of, unit_of
 from simulst.log.instance import Instance, check_units, digest_of_test_set
 from simulst.measure.comet import Comet, segments_of
 from simulst.measure.latency import corpus_latency
@@ -95,7 +95,7 @@ def score(
     texts, cut = _texts(instances, language, unit, path, asked)
     figures = _figures(instances, texts, path, bootstrap) if cut is None else figures_of(cut)
     scores = _quality(texts, asked.metrics, bootstrap)
-    if source_language and code_of(source_language) == code_of(language):
+    if source_language not in ("", AUTO) and code_of(source_language) == code_of(language):
         rates = error_rates(texts.predictions, texts.references, language) if texts.references else (None, None)
         scores |= dict(zip(("WER", "CER"), map(rounded, rates), strict=True))
     scores |= {**figures, **term_scores(texts)}

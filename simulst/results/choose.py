@@ -189,7 +189,6 @@ def write_choices(out: Path, choices: Sequence[Choice], asked: Asked = USUAL) ->
         scores                              as in the run's scores.json
         segmentation, references            that the test used; null without
         runs                                how many lie in the regime
-        next                                the second best: run, scores, p, interval, sentences, why; null without
 
     Paths are absolute. A regime in which no run lies has no file; one of an earlier choice is removed.
     Raises SimulstError: they can't be written; a run's model is not found from here.
@@ -201,7 +200,7 @@ def write_choices(out: Path, choices: Sequence[Choice], asked: Asked = USUAL) ->
         if not choice.runs:
             path.unlink(missing_ok=True)
             continue
-        best, *others = choice.runs
+        best = choice.runs[0]
         config, task = best.config, best.config.task
         content = {
             "regime": [choice.regime.low, choice.regime.high],
@@ -220,16 +219,6 @@ def write_choices(out: Path, choices: Sequence[Choice], asked: Asked = USUAL) ->
             "segmentation": str(asked.sentences.segmentation.resolve()) if asked.sentences else None,
             "references": str(asked.sentences.references.resolve()) if asked.sentences else None,
             "runs": len(choice.runs),
-            "next": {
-                "run": str(others[0].folder.resolve()),
-                "scores": others[0].scores,
-                "p": choice.p,
-                "interval": list(choice.interval) if choice.interval else None,
-                "sentences": choice.sentences,
-                "why": choice.why,
-            }
-            if others
-            else None,
         }
         write_atomically(path, yaml.safe_dump(content, sort_keys=False, allow_unicode=True))
         written.append(path)

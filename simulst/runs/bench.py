@@ -1,17 +1,13 @@
-"""What decoding costs on this machine: each part of it, and a stream's memory."""
+"""What each part of decoding costs on this machine."""
 
 from __future__ import annotations
 
 import bisect
-import ctypes
-import gc
 import itertools
-import os
 import time
 from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any
 
 from simulst.audio.units import SAMPLE_RATE
@@ -22,10 +18,6 @@ from simulst.machine.threads import waited_seconds, waits
 from simulst.runs.decode import Spoken
 from simulst.runs.folder import Task
 from simulst.session import Model
-from simulst.streams import OpenStream
-
-PILED = 8
-"""Streams that are open at once while their memory is measured."""
 
 
 @dataclass
@@ -81,20 +73,6 @@ def measure(model: Model, task: Task, utterances: Sequence[Utterance], decodings
         cost.seconds += time.perf_counter() - before
         cost.waited += waited_seconds(waits_before)
     return cost
-
-
-def bytes_of_stream(model: Model, task: Task, utterance: Utterance, decoding: Decoding) -> float:
-    """The memory that a stream holds when it has heard the whole utterance and waits for more, in bytes."""
-    spoken = Spoken(utterance, 0, (task.source_language, task.target_language), share=False)
-    open_streams: list[OpenStream] = []
-    before = 0
-    for number in range(1 + PILED):  # the first one also fills what all streams share
-        if number == 1:
-            before = bytes_in_use()
-        stream = spoken.open(model, decoding, task.unit)
-        stream.push(spoken.audio)
-        open_streams.append(stream)
-    return max(0, bytes_in_use() - before) / PILED
 
 
 def _name(call: Call) -> str:

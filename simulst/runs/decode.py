@@ -182,6 +182,7 @@ def instance_of(stream: OpenStream, utterance: Utterance, index: int, source_ms:
         terms=list(utterance.background.target_terms),
         segments=[list(segment) for segment in stream.segments],
         skipped=stream.skipped,
+        languages=[language for _, language in stream.languages],
     )
 
 

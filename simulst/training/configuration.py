@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Annotated, Any, Literal
@@ -80,6 +81,10 @@ class FineTuning:
     def grid(self) -> Grid | None:
         """Where chunks end; None: it learns whole texts."""
         return Grid(self.first_ms, self.chunk_ms) if self.first_ms and self.chunk_ms else None
+
+    def ranked(self, losses: Mapping[int, float]) -> list[int]:
+        """Epochs by their loss on dev, the best one first. Those that only listen come last: no decoder learns then."""
+        return sorted(losses, key=lambda epoch: (epoch <= self.listen_epochs, losses[epoch]))
 
 
 def read_mapping(config: Path) -> dict[str, Any]:

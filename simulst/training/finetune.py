@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import math
 import os
 import shutil
 import socket
@@ -119,6 +120,12 @@ def finetune(
             pieces = Pieces(out / TRANSCRIPTS, said if record is None else None)
         tokens = [pieces.tokens(one) for one in transcripts] if pieces else None
         batches = _batches(architecture, train, heard, options, options.seed, tokens)
+        listening = options.listen_epochs * math.ceil(len(batches) / options.accumulate)
+        if options.updates and options.updates <= listening:
+            raise SimulstError(
+                f"{config}: the {options.updates} updates end within the listening epochs, which have {listening}, so "
+                "the decoder would learn nothing; give more updates, or fewer listen_epochs."
+            )
         if pieces:
             add_ctc(architecture.model, next(iter(batches)), len(pieces), options.seed)
         dev = _batches(architecture, valid, held_out, options, None)
@@ -233,8 +240,8 @@ def _batches(
 
 def _average(model: Any, losses: Mapping[int, float], options: FineTuning, out: Path, loss: Any) -> None:
     """Load the average of the best checkpoints that has the least loss on dev."""
-    best = sorted(losses, key=lambda epoch: losses[epoch])
-    best = [epoch for epoch in best if (out / f"{epoch}epoch.pth").is_file()]
+    heard = [epoch for epoch in options.ranked(losses) if epoch > options.listen_epochs]
+    best = [epoch for epoch in heard if (out / f"{epoch}epoch.pth").is_file()]
     found: dict[int, float] = {}
     for count in sorted({min(count, len(best)) for count in options.average}):
         _load_average(model, best[:count], out)

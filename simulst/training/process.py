@@ -1,12 +1,11 @@
 """A process of an ESPnet program: `python -m simulst.training.process espnet2.bin.st_train ...`.
 
-It starts in seconds (see `simulst.machine.light_import`), and adds seven things to ESPnet. First, a training that is
+It starts in seconds (see `simulst.machine.light_import`), and adds six things to ESPnet. First, a training that is
 killed while it writes a checkpoint can resume from the checkpoint before, and has the weights of all epochs up to it.
 Second, each process leaves its process group at the end. Otherwise gloo's threads may outlive the group and abort a
 process whose training has succeeded. Third, there is the front end `log_mel_pitch` (see pitch_frontend.py). Fourth,
 BLSTM encoders and Conformers train faster on the CPU (see packed_lstm.py and channels_last.py). Fifth, it ends if what
-started it has died (see `end_without_reader`). Sixth, its managers end with it (see `end_with_parent`). Seventh,
-RapidFuzz counts edits (see `count_edits`).
+started it has died (see `end_without_reader`). Sixth, RapidFuzz counts edits (see `count_edits`).
 """
 
 from __future__ import annotations
@@ -14,16 +13,13 @@ from __future__ import annotations
 import atexit
 import gc
 import importlib
-import multiprocessing
 import os
 import re
 import select
 import stat
 import sys
 import threading
-from collections.abc import Callable
 from itertools import pairwise
-from multiprocessing.managers import SyncManager
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -37,7 +33,6 @@ from simulst.training import channels_last, packed_lstm
 
 CHECKPOINT = "checkpoint.pth"
 _write = torch.save
-_start = SyncManager.start
 
 
 def save(thing: object, file: Any, *args: Any, **options: Any) -> None:
@@ -74,32 +69,12 @@ def end_without_reader() -> None:
         return
     hung_up = select.poll()
     hung_up.register(1, 0)  # errors and hang-ups are always told
-    end_after(hung_up.poll)
-
-
-def end_with_parent() -> None:
-    """End this manager's process when the one that started it has died.
-
-    ESPnet caches data in such processes (`max_cache_size`). They ignore SIGINT, inherit the lock and the pipe of the
-    output, and are not told if ESPnet is killed. An interrupted run would wait for them without end.
-    """
-    parent = multiprocessing.parent_process()
-    assert parent is not None
-    end_after(parent.join)
-
-
-def end_after(wait: Callable[[], object]) -> None:
-    """End this process as soon as a wait has ended."""
 
     def watch() -> None:
-        wait()
+        hung_up.poll()
         os._exit(1)  # files are whole at any time
 
     threading.Thread(target=watch, daemon=True).start()
-
-
-def start_manager(manager: SyncManager) -> None:
-    _start(manager, end_with_parent)
 
 
 def count_edits() -> None:
@@ -118,7 +93,6 @@ def leave() -> None:
 if __name__ in ("__main__", "__mp_main__"):  # ESPnet's process for each GPU imports this file as __mp_main__
     end_without_reader()
     torch.save = save  # type: ignore[assignment]
-    SyncManager.start = start_manager  # type: ignore[assignment, method-assign]
     atexit.register(leave)
     count_edits()
     skip_type_checks()

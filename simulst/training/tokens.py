@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 import sys
-import unicodedata
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -13,7 +12,6 @@ from simulst.files.folder import digest, digest_of_file, written_whole
 from simulst.files.table import read_table
 
 BY = "(--size; in recipes --pieces, for the source --source-pieces, for tokens of both --prefix-pieces)"
-KINDS = ("unigram", "bpe", "char")
 SPACES = [character for character in map(chr, range(sys.maxunicode + 1)) if character.isspace() and character != " "]
 """All that ESPnet strips from the ends of tokens. They become plain spaces."""
 
@@ -39,14 +37,10 @@ def train_tokens(
 
     Raises SimulstError: a text is missing or empty; the texts support fewer pieces; what `written_whole` raises.
     """
-    if kind not in KINDS:
-        raise SimulstError(f"token kind '{kind}' is not known; choose from {', '.join(KINDS)}.")
     sentences = [line for path in texts for line in read_table(path, allow_empty=True).values() if line]
     if not sentences:
         raise SimulstError(f"{_names(texts)}: no text to learn tokens from; prepare the data again.")
     made_of = {"size": size, "kind": kind, "symbols": list(symbols), "text": digest(sentences)}
-    if any(unicodedata.normalize("NFKC", sentence) != sentence for sentence in sentences):
-        made_of["normalization"] = "spaces"  # tokens of such texts that were learnt with NFKC are others
     with written_whole(out, made_of, force) as part:
         if part is not None:
             count = _learn(texts, sentences, part, size, kind, symbols)

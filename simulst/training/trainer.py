@@ -200,7 +200,7 @@ class Follow(TrainerCallback):
             raise SimulstError(
                 f"{self._out}: the loss on dev is no number any more; begin again with a lower learning_rate."
             )
-        best = sorted(self.losses, key=lambda n: self.losses[n])
+        best = self._options.ranked(self.losses)
         kept = best[: max(self._options.average)]
         if epoch in kept:
             save_atomically(self._out / f"{epoch}epoch.pth", self._trained())

@@ -82,7 +82,7 @@ def without_server(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def verify(folder: Path, made: Path, *more: object, environment: Path | None = None) -> tuple[int, str]:
     """Exit status and all output of the folder's own program."""
-    options = ["--environment", environment or made / "environment", "--port", interface.free_port(), *more]
+    options = ["--environment", environment or made / "environment", "--port", small.free_port(), *more]
     command = [sys.executable, folder / "verify.py", made / "data", "--without-docker", *options]
     usual = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
     done = subprocess.run([*map(str, command)], capture_output=True, text=True, cwd=folder.parent, env=usual)
@@ -91,7 +91,7 @@ def verify(folder: Path, made: Path, *more: object, environment: Path | None = N
 
 def faults(folder: Path, made: Path, capsys: pytest.CaptureFixture[str], port: int = 0) -> list[str]:
     """What is wrong, by the check that verify.py runs in the environment."""
-    problems = check.verify(folder, made / "data", port or interface.free_port(), FAKE, True).problems
+    problems = check.verify(folder, made / "data", port or small.free_port(), FAKE, True).problems
     found = [line.partition("WRONG ")[2] for line in capsys.readouterr().out.splitlines() if "WRONG" in line]
     assert len(found) == problems
     return found
@@ -377,6 +377,8 @@ def test_simulevals_agent(made: Path, packed: Path, tmp_path: Path, capsys: pyte
         port = busy.getsockname()[1]
         [fault] = faults(packed, made, capsys, port)
         assert f"port {port} is taken" in fault and "--port" in fault
+    with interface.kept_port() as port, socket.socket() as another, pytest.raises(OSError):  # of the agent
+        another.bind(("127.0.0.1", port))
     assert faults(packed, made, capsys) == []
 
 

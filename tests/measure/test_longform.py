@@ -25,7 +25,6 @@ from simulst.commands.main import main
 from simulst.errors import SimulstError
 from simulst.log import read_log
 from simulst.log.instance import Instance
-from simulst.log.simulstream import write_simulstream
 from simulst.measure import Asked, Sentences, score
 from simulst.measure.longform import Gap, _align, _stream_laal, _words, read_gaps, words_in_gaps
 from simulst.measure.score import texts_of
@@ -242,43 +241,6 @@ def test_simulstreams_own_scorers(
     monkeypatch.setattr(sys, "argv", ["score", *map(str, arguments)])
     score_quality.cli_main()
     assert 20 < float(capsys.readouterr().out.split(":")[-1]) < 100
-
-
-@pytest.mark.parametrize(("unit", "language"), [("word", "de"), ("char", "zh")])
-def test_our_log_in_simulstreams_form(
-    unit: str, language: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    """We read the same texts, times and scores from it, and so do simulstream and OmniSTEval."""
-    talks = Talks(tmp_path, WORDS if unit == "word" else CHINESE, " " if unit == "word" else "", unit)
-    result = CliRunner().invoke(main, ["simulstream", str(talks.ours), "--target-lang", language])
-    assert result.exit_code == 0, result.output
-    written = tmp_path / "written.jsonl"
-    written.write_text(result.stdout)
-    ours, again = read_log(talks.ours, unit), read_log(written, unit)
-    assert [i.recording for i in again] == [i.recording for i in ours]
-    for one, other in zip(ours, again, strict=True):
-        assert other.prediction == one.prediction
-        for name in ("delays", "elapsed", "source_length", "compute_ms"):
-            assert getattr(other, name) == pytest.approx(getattr(one, name)), name
-    mine = talks.score(talks.ours, language)
-    assert talks.score(written, language) == pytest.approx(mine)
-    files = (written, talks.segmentation, talks.references)
-    for name, value in simulstream_scores(monkeypatch, capsys, talks.config, *files, unit).items():
-        assert mine[name] == pytest.approx(value, abs=1e-3)
-    options = ("--word_level", "--lang", "de") if unit == "word" else ("--char_level", "--bleu_tokenizer", "zh")
-    form = ("--hypothesis_format", "simulstream", "--simulstream_config_file", str(talks.config))
-    close(mine, talks.omnisteval(monkeypatch, "--hypothesis_file", str(written), *options, *form))
-
-
-def test_what_has_no_simulstream_log(talks: Talks) -> None:
-    one, other = read_log(talks.ours)
-    for instances, message in (
-        ([one, replace(other, source=one.source)], "x.log: several entries are of first"),
-        ([replace(one, elapsed=[])], "x.log, index 0: has no elapsed times"),
-        ([replace(one, delays=one.delays[1:])], "x.log, index 0: .* words but .* delays"),
-    ):
-        with pytest.raises(SimulstError, match=message):
-            write_simulstream(instances, "word", "x.log")
 
 
 def test_command_writes_scores_for_tables_and_curves(talks: Talks) -> None:

@@ -42,8 +42,9 @@ def test_a_configuration_of_another_model(tmp_path: Path, changed: dict[str, Any
         load_model(folder)
 
 
-def test_a_vocabulary_of_lines(tmp_path: Path) -> None:
-    """As most published conversions have it."""
+@pytest.mark.parametrize("end", ["\n", "\r\n"])
+def test_a_vocabulary_of_lines(tmp_path: Path, end: str) -> None:
+    """As most published conversions have it; one that was copied by Windows has other line ends."""
     folder = tiny_whisper.write(tmp_path / "whisper")
     audio = np.random.default_rng(0).uniform(-0.3, 0.3, 48000).astype(np.float32)
 
@@ -53,6 +54,6 @@ def test_a_vocabulary_of_lines(tmp_path: Path) -> None:
 
     expected = texts()
     tokens = json.loads((folder / "vocabulary.json").read_text())
-    (folder / "vocabulary.txt").write_text("".join(token.replace("\n", "\\n") + "\n" for token in tokens))
+    (folder / "vocabulary.txt").write_bytes("".join(token.replace("\n", "\\n") + end for token in tokens).encode())
     (folder / "vocabulary.json").unlink()
     assert expected == texts()

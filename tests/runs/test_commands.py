@@ -67,6 +67,13 @@ def test_translate(data: Path, clock: SimpleNamespace, monkeypatch: pytest.Monke
     assert status == 0 and realtime and clock.now - started == pytest.approx(1.0)
 
 
+def test_the_languages_found(data: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Two of six are too quiet."""
+    monkeypatch.setattr("simulst.streams.auto.start_of_stream", Loudness)
+    auto = ["auto" if word == "es" else word for word in command(data, model="fake:HeardModel")]
+    assert simulst(*auto)[1].endswith("\nlanguages found: fr 4\n")
+
+
 def test_translate_sound_that_comes(data: Path) -> None:
     """Words are printed while it comes, and are those of the file. The first Ctrl-C waits for the end of the sound."""
     soundfile.write(data / "talk.wav", np.random.default_rng(0).uniform(-0.3, 0.3, 70_001), RATE)

@@ -11,7 +11,6 @@ import json
 import logging
 import os
 import socket
-import struct
 import sys
 import threading
 import urllib.error
@@ -126,22 +125,6 @@ def test_streams_have_numbers_of_their_own() -> None:
         messages.end_of_stream()
         numbers.append(messages.client_id)
     assert len({*numbers, MessageProcessor(7, processor).client_id}) == 4
-
-
-@pytest.mark.parametrize(("before", "after"), [(48_000, 16_000), (8_000, 44_100)])
-def test_a_rate_that_changes_while_audio_is_kept_back(before: int, after: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    """What was sent before it keeps its length and its sound."""
-    processor, heard = build_speech_processor(SimpleNamespace(**FAKE)), list[np.ndarray]()
-    monkeypatch.setattr(processor, "process_chunk", lambda samples: (heard.append(samples), processor._output([]))[1])
-    messages = MessageProcessor(7, processor)
-    for rate in (before, after):
-        messages.process_metadata({"sample_rate": rate})
-        tone = 9000 * np.sin(2 * np.pi * 440 * np.arange(round(0.06 * rate)) / rate)
-        messages.process_speech(tone.astype("<i2").tobytes())
-    [samples] = heard
-    assert samples.size == pytest.approx(0.12 * 16000, abs=2)
-    crossings = np.flatnonzero(np.diff(np.signbit(samples[:960])))
-    assert np.diff(crossings) == pytest.approx(16000 / 880, abs=1.5)
 
 
 def test_inference_and_http_agree(tmp_path: Path) -> None:
@@ -344,14 +327,13 @@ def test_a_server_goes_on_after_bad_clients(
     caplog.set_level(logging.INFO)
     loud = np.full(1600, 1000, dtype=np.int16).tobytes()
 
-    async def closed(socket: Any, *messages: str | bytes) -> str:
-        """How the server closes the connection, which may be before the last message is sent."""
-        with pytest.raises(ws.exceptions.ConnectionClosed) as caught:
+    async def closed(socket: Any, *messages: str | bytes) -> None:
+        """The server closes the connection, which may be before the last message is sent."""
+        with pytest.raises(ws.exceptions.ConnectionClosed):
             for message in messages:
                 await socket.send(message)
             while True:
                 await socket.recv()
-        return str(caught.value)
 
     async def misbehave(uri: str) -> None:
         async with ws.connect(uri, open_timeout=HANGS) as socket:  # no JSON, a number, languages in between
@@ -363,18 +345,17 @@ def test_a_server_goes_on_after_bad_clients(
             await socket.send(loud)
             await socket.recv()  # it goes on as before
         async with ws.connect(uri, open_timeout=HANGS) as socket:
-            assert "half a sample came" in await closed(socket, b"odd", loud)
+            await closed(socket, b"odd", loud)
         async with ws.connect(uri, open_timeout=HANGS) as socket:
             await closed(socket, json.dumps({"source_lang": "ru"}), loud)
         for rate in (0, 1, 16, -8000, 10**12, True):
             async with ws.connect(uri, open_timeout=HANGS) as socket:
-                reason = await closed(socket, json.dumps({"sample_rate": rate}), loud)
-                assert "1008" in reason and f"sample_rate is {int(rate)}; give the audio's" in reason
+                await closed(socket, json.dumps({"sample_rate": rate}), loud)
         async with ws.connect(uri, open_timeout=HANGS) as socket:  # named when audio waits for more of its chunk
             await closed(socket, loud[:1600], json.dumps({"sample_rate": 1}), json.dumps({"end_of_stream": True}), loud)
         async with ws.connect(uri, open_timeout=HANGS) as socket:  # digital silence is the same in both
             floats = np.linspace(-0.1, 0.1, 1600, dtype=np.float32).tobytes()
-            assert "the samples look like floats of 32 bits" in await closed(socket, bytes(1600), floats)
+            await closed(socket, bytes(1600), floats)
         idle = await ws.connect(uri, open_timeout=HANGS)  # sends a part of a word, and nothing more
         await idle.send(loud)
         await asyncio.to_thread(send, uri, wavs)
@@ -389,7 +370,8 @@ def test_a_server_goes_on_after_bad_clients(
         assert "the stream is es-en and can't become es-de on the way; end it first" in caplog.text
         [unknown] = [r for r in caplog.records if "no language 'ru'" in r.getMessage()]
         assert unknown.exc_info is None
-        assert "half a sample came; send integers of 16 bits." in caplog.text
+        for sentence in ("half a sample came", "the samples look like floats of 32 bits"):
+            assert f"{sentence}; send integers of 16 bits." in caplog.text
         assert "Traceback" not in caplog.text and "resampled" not in caplog.text
         told = [r.getMessage() for r in caplog.records if "sample_rate is" in r.getMessage()]
         assert len(told) == 8 and "give the audio's, from 4000 to 384000 Hz." in told[0]
@@ -430,19 +412,6 @@ def post(proxy: dict[str, Any], session: str, waveform: str | bytes = CHUNK) -> 
     request = urllib.request.Request(f"http://127.0.0.1:{proxy['port']}/process_chunk", body, method="POST")
     with urllib.request.urlopen(request) as response:
         return dict(json.load(response))
-
-
-def test_a_client_that_goes_away_over_http(
-    tmp_path: Path, caplog: pytest.LogCaptureFixture, capfd: pytest.CaptureFixture[str]
-) -> None:
-    with http(tmp_path, FAKE) as proxy:
-        for sent in (b"POST /process_ch", b"POST /process_chunk HTTP/1.1\r\nContent-Length: 100\r\n\r\n{"):
-            with socket.create_connection(("127.0.0.1", proxy["port"])) as client:
-                client.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))  # reset at the end
-                client.sendall(sent)
-        assert post(proxy, "a")["new_string"]
-    assert caplog.text.count("a client went away in the middle of a request") == 2
-    assert "Exception occurred during processing of request" not in capfd.readouterr().err
 
 
 def test_what_is_wrong_is_told_over_http(tmp_path: Path) -> None:

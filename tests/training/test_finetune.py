@@ -136,7 +136,7 @@ def test_a_training_that_was_interrupted_ends_as_if_it_was_not(
     table(corpus / "text.en", TEXTS)
     if kind == "new":
         model = None
-        options |= {"new_model": NEW, "ctc_weight": 0.3, "settings": {"decoder": {"dropout": 0.2}}}
+        options |= {"new_model": NEW, "ctc_weight": 0.3, "listen_epochs": 2, "settings": {"decoder": {"dropout": 0.2}}}
     else:
         model = begin(kind)
         options |= {"settings": {"dropout": 0.2, "decoder_layerdrop": 0.1}}
@@ -355,6 +355,11 @@ def test_a_model_from_scratch(corpus: Path, capsys: pytest.CaptureFixture[str]) 
     learnt = {name for name, x in begun.items() if not torch.equal(first[name], x)}
     assert learnt and all(name.startswith("encoder.") for name in learnt)  # in the first epoch, it only listens
     assert any(not torch.equal(heard[name], begun[name]) for name in begun if name.startswith("decoder."))
+    assert read_options(config)[0].ranked({1: 0.1, 2: 5.0}) == [2, 1]  # however good a random decoder may look
+    config.write_text(yaml.safe_dump({**options, "updates": 2}))
+    with pytest.raises(SimulstError, match=r"config.yaml: the 2 updates end within the listening epochs, which have 2"):
+        finetune(config, None, parts, parts[:2], corpus.with_name("short"))
+    assert not corpus.with_name("short").joinpath("simulst.json").exists()  # so another configuration may follow
     prompts = [model.architecture.prompt("en", target) for target in ("de", "ja")]  # type: ignore[attr-defined]
     names = model.architecture.tokenizer.convert_ids_to_tokens  # type: ignore[attr-defined]
     assert [names(prompt) for prompt in prompts] == [["</s>", "<2de>"], ["</s>", "<2ja>"]]

@@ -94,17 +94,6 @@ def test_a_process_ends_if_nobody_reads_its_output(tmp_path: Path) -> None:
         assert process.wait(HANGS) == 1
 
 
-def test_managers_end_with_a_process_that_is_killed(tmp_path: Path) -> None:
-    """ESPnet has one for each cache. They hold the pipe, so an interrupted run would wait for ever."""
-    body = "    caches = [multiprocessing.Manager().dict() for _ in 'ab']\n    print(caches, flush=True)\n"
-    body = f"import multiprocessing, os, signal\ndef main():\n{body}    os.kill(os.getpid(), signal.SIGTERM)"
-    (tmp_path / "caching.py").write_text(body)
-    command = [sys.executable, "-m", "simulst.training.process", "caching"]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, env=warm.environment(), cwd=tmp_path) as process:
-        output, _ = process.communicate(timeout=HANGS)  # until all who hold the pipe have ended
-    assert output and process.returncode == -signal.SIGTERM
-
-
 def test_espnets_error_rates_are_counted_without_editdistance(tmp_path: Path) -> None:
     program = """
 def main():

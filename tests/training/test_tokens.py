@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import shutil
 from pathlib import Path
 
@@ -63,22 +62,6 @@ def test_text_is_spelled_as_it_is_but_for_its_spaces(tmp_path: Path, kind: str) 
         plain = sentence.replace("\u00a0", " ").replace("\u3000", " ")
         assert pieces.decode(pieces.encode(sentence)) == plain
         assert learnt.decode(learnt.encode(sentence).ids) == plain
-
-
-def test_tokens_that_were_learnt_with_nfkc_are_refused(tmp_path: Path, text: Path) -> None:
-    wide = tmp_path / "text.tc.zh"
-    wide.write_text(f"u0 {WIDE[0]}\n")
-    for file, refused in ((text, False), (wide, True)):
-        out = tmp_path / file.name.replace("text", "tokens")
-        train_tokens([file], out, 50, "char")
-        record = json.loads((out / "made_of.json").read_text())
-        assert ("normalization" in record) == refused
-        (out / "made_of.json").write_text(json.dumps({k: v for k, v in record.items() if k != "normalization"}))
-        if refused:
-            with pytest.raises(SimulstError, match="was begun with normalization None, not spaces"):
-                train_tokens([file], out, 50, "char")
-        else:
-            train_tokens([file], out, 50, "char")
 
 
 def test_symbols_are_never_split(text: Path, tmp_path: Path) -> None:

@@ -79,4 +79,4 @@ def read_vocabulary(path: Path) -> list[str]:
     """The tokens, in order: vocabulary.json or, in older models, vocabulary.txt with a token a line."""
     if (path / VOCABULARY).is_file():
         return read_json_fields(list[str], path / VOCABULARY, AGAIN)
-    return lines_of(path / VOCABULARY_LINES, AGAIN)
+    return [line.removesuffix("\r") for line in lines_of(path / VOCABULARY_LINES, AGAIN)]
