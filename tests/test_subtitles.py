@@ -338,3 +338,7 @@ def test_a_folder_of_recordings(place: Path) -> None:
     ]
     (place / "none").mkdir()
     assert "none: has no recordings, such as .wav" in str(translate("none").exception)
+
+
+def test_the_shortest_time_comes_first(place: Path) -> None:
+    assert translate("a.flac", "--cue-seconds", "7", "1").exit_code == 2

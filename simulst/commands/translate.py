@@ -14,6 +14,7 @@ import click
 
 from simulst.commands.common import (
     PATH,
+    Positive,
     context_options,
     leave_output,
     model_folder_option,
@@ -43,6 +44,25 @@ if TYPE_CHECKING:
 @click.option(
     "--both", is_flag=True, help="Put the source text under the translation, if the model writes one (cascades)."
 )
+@click.option(
+    "--line-length",
+    default=42,
+    type=click.IntRange(2),
+    help="Columns of a line of subtitles, of which there are two; a Chinese character takes two columns.",
+)
+@click.option(
+    "--reading-speed",
+    default=17.0,
+    type=Positive(),
+    help="Columns a second; a cue stays so long if the next one leaves it time.",
+)
+@click.option(
+    "--cue-seconds",
+    nargs=2,
+    default=(1.0, 7.0),
+    type=Positive(),
+    help="Shortest and longest time for which a cue is shown.",
+)
 @context_options
 def translate(
     audio: tuple[Path, ...],
@@ -51,6 +71,9 @@ def translate(
     target_lang: str,
     decoding: str | None,
     realtime: bool,
+    line_length: int,
+    reading_speed: float,
+    cue_seconds: tuple[float, float],
     both: bool,
     model_options: tuple[str, ...],
     unit: str | None,
@@ -76,12 +99,14 @@ def translate(
 
     if both and not any(places.values()):
         raise click.UsageError("--both: name a file, by --srt, --vtt or --json.")
+    if cue_seconds[0] > cue_seconds[1]:
+        raise click.UsageError("--cue-seconds: the shortest time comes first, then the longest.")
     live = Path("-") in audio
     if live and (len(audio) > 1 or sys.stdin.isatty()):
         raise click.UsageError(
             "-: sound comes by a pipe, and alone, as in: ffmpeg ... -f s16le - | simulst translate -"
         )
-    layout = Layout()
+    layout = Layout(line_length, reading_speed, *cue_seconds)
     several = len(audio) > 1 or audio[0].is_dir()
     audio = tuple(file for place in audio for file in (recordings_in(place) if place.is_dir() else [place]))
     files = {file: _subtitle_files(file, audio, several, places) for file in audio}
