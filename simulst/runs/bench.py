@@ -78,10 +78,3 @@ def measure(model: Model, task: Task, utterances: Sequence[Utterance], decodings
 def _name(call: Call) -> str:
     """The kind of a call in words: the name of its function, such as "decoder step"."""
     return getattr(getattr(call, "function", type(call)), "__name__", "batched").strip("<_>").replace("_", " ")
-
-
-def bytes_in_use() -> int:
-    """Bytes of this process that are in memory, without what was freed."""
-    gc.collect()
-    ctypes.CDLL(None).malloc_trim(0)  # what was freed goes back to the system
-    return int(Path("/proc/self/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE")
