@@ -13,7 +13,7 @@ import queue
 import sys
 import traceback
 import uuid
-from collections.abc import Callable, Iterator
+from collections.abc import Awaitable, Callable, Iterator
 from http import HTTPStatus
 from types import TracebackType
 from typing import Any
@@ -29,8 +29,11 @@ from simulst.serve.sent import check_sent
 logger = logging.getLogger(__name__)
 
 BODY = 16 << 20  # bytes of a request over HTTP; two minutes of audio are 10 MB
+WEBSOCKET_SERVER = "simulstream.server.websocket_server"
 HTTP_SERVER = "simulstream.server.speech_processors.remote.http_speech_processor_server"
 _numbers = itertools.count()  # of streams in simulstream's log
+_reasons: dict[int, str] = {}
+"""The number of a WebSocket client → why its connection is closed."""
 
 
 def patch() -> None:
@@ -55,10 +58,14 @@ def _patches() -> Iterator[tuple[Any, Callable[[Any], Any], tuple[str, ...]]]:
     # message_processor.py, line 67: in the log, a stream has the id of its connection's object, which comes again. The
     # end of a stream is a call of `clear`, too (line 146).
     yield MessageProcessor, _numbering, ("__init__", "clear")
+    # websocket_server.py, line 161: after an error, the connection closes without a reason.
+    yield sys.modules.get(WEBSOCKET_SERVER, here), _telling, ("connection_handler_factory",)
     # http_speech_processor_server.py, line 121: a body of any length; line 71: whoever guesses a session's id has it.
     yield http, _checking, ("_read_json",)
     # http_speech_processor_server.py, lines 135, 139 and 143: errors close the connection without an answer.
     yield http, _answering, ("do_GET", "do_POST", "do_PUT")
+    # http_speech_processor_server.py, line 130: a client that goes away leaves a traceback.
+    yield http, _outliving, ("handle",)
 
 
 def _bounded(method: Callable[..., Any]) -> Callable[..., Any]:
@@ -66,10 +73,31 @@ def _bounded(method: Callable[..., Any]) -> Callable[..., Any]:
 
     @functools.wraps(method)
     def take(messages: MessageProcessor, *data: bytes) -> Any:
-        check_sent(messages.client_buffer + b"".join(data), messages.sample_rate, whole=not data)
-        return method(messages, *data)
+        try:
+            check_sent(messages.client_buffer + b"".join(data), messages.sample_rate, whole=not data)
+            return method(messages, *data)
+        except SimulstError as error:
+            _reasons[getattr(messages, "connection", messages.client_id)] = str(error)
+            raise
 
     return take
+
+
+def _telling(factory: Callable[[Any], Callable[[Any], Awaitable[None]]]) -> Callable[[Any], Any]:
+    """A factory of handlers of WebSocket connections, which also tell why they close one."""
+
+    @functools.wraps(factory)
+    def make(pool: Any) -> Callable[[Any], Awaitable[None]]:
+        handler = factory(pool)
+
+        async def handle(connection: Any) -> None:
+            await handler(connection)
+            if reason := _reasons.pop(id(connection), ""):
+                await connection.close(1008, reason.encode()[:120].decode(errors="ignore"))  # its frame has 123 bytes
+
+        return handle
+
+    return make
 
 
 def _checking(method: Callable[[Any], Any]) -> Callable[[Any], Any]:
@@ -107,9 +135,24 @@ def _numbering(method: Callable[..., None]) -> Callable[..., None]:
     @functools.wraps(method)
     def number(messages: Any, *given: Any) -> None:
         method(messages, *given)
+        if not hasattr(messages, "connection"):
+            messages.connection = messages.client_id
         messages.client_id = next(_numbers)
 
     return number
+
+
+def _outliving(method: Callable[[Any], None]) -> Callable[[Any], None]:
+    """A method that may lose its client."""
+
+    @functools.wraps(method)
+    def handle(handler: Any) -> None:
+        try:
+            method(handler)
+        except ConnectionError as error:
+            logger.error("a client went away in the middle of a request (%s)", error)
+
+    return handle
 
 
 def _answering(method: Callable[[Any], None]) -> Callable[[Any], None]:

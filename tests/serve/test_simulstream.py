@@ -11,6 +11,7 @@ import json
 import logging
 import os
 import socket
+import struct
 import sys
 import threading
 import urllib.error
@@ -327,13 +328,14 @@ def test_a_server_goes_on_after_bad_clients(
     caplog.set_level(logging.INFO)
     loud = np.full(1600, 1000, dtype=np.int16).tobytes()
 
-    async def closed(socket: Any, *messages: str | bytes) -> None:
-        """The server closes the connection, which may be before the last message is sent."""
-        with pytest.raises(ws.exceptions.ConnectionClosed):
+    async def closed(socket: Any, *messages: str | bytes) -> str:
+        """How the server closes the connection, which may be before the last message is sent."""
+        with pytest.raises(ws.exceptions.ConnectionClosed) as caught:
             for message in messages:
                 await socket.send(message)
             while True:
                 await socket.recv()
+        return str(caught.value)
 
     async def misbehave(uri: str) -> None:
         async with ws.connect(uri, open_timeout=HANGS) as socket:  # no JSON, a number, languages in between
@@ -345,17 +347,18 @@ def test_a_server_goes_on_after_bad_clients(
             await socket.send(loud)
             await socket.recv()  # it goes on as before
         async with ws.connect(uri, open_timeout=HANGS) as socket:
-            await closed(socket, b"odd", loud)
+            assert "half a sample came" in await closed(socket, b"odd", loud)
         async with ws.connect(uri, open_timeout=HANGS) as socket:
             await closed(socket, json.dumps({"source_lang": "ru"}), loud)
         for rate in (0, 1, 16, -8000, 10**12, True):
             async with ws.connect(uri, open_timeout=HANGS) as socket:
-                await closed(socket, json.dumps({"sample_rate": rate}), loud)
+                reason = await closed(socket, json.dumps({"sample_rate": rate}), loud)
+                assert "1008" in reason and f"sample_rate is {int(rate)}; give the audio's" in reason
         async with ws.connect(uri, open_timeout=HANGS) as socket:  # named when audio waits for more of its chunk
             await closed(socket, loud[:1600], json.dumps({"sample_rate": 1}), json.dumps({"end_of_stream": True}), loud)
         async with ws.connect(uri, open_timeout=HANGS) as socket:  # digital silence is the same in both
             floats = np.linspace(-0.1, 0.1, 1600, dtype=np.float32).tobytes()
-            await closed(socket, bytes(1600), floats)
+            assert "the samples look like floats of 32 bits" in await closed(socket, bytes(1600), floats)
         idle = await ws.connect(uri, open_timeout=HANGS)  # sends a part of a word, and nothing more
         await idle.send(loud)
         await asyncio.to_thread(send, uri, wavs)
@@ -370,8 +373,7 @@ def test_a_server_goes_on_after_bad_clients(
         assert "the stream is es-en and can't become es-de on the way; end it first" in caplog.text
         [unknown] = [r for r in caplog.records if "no language 'ru'" in r.getMessage()]
         assert unknown.exc_info is None
-        for sentence in ("half a sample came", "the samples look like floats of 32 bits"):
-            assert f"{sentence}; send integers of 16 bits." in caplog.text
+        assert "half a sample came; send integers of 16 bits." in caplog.text
         assert "Traceback" not in caplog.text and "resampled" not in caplog.text
         told = [r.getMessage() for r in caplog.records if "sample_rate is" in r.getMessage()]
         assert len(told) == 8 and "give the audio's, from 4000 to 384000 Hz." in told[0]
@@ -412,6 +414,19 @@ def post(proxy: dict[str, Any], session: str, waveform: str | bytes = CHUNK) -> 
     request = urllib.request.Request(f"http://127.0.0.1:{proxy['port']}/process_chunk", body, method="POST")
     with urllib.request.urlopen(request) as response:
         return dict(json.load(response))
+
+
+def test_a_client_that_goes_away_over_http(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, capfd: pytest.CaptureFixture[str]
+) -> None:
+    with http(tmp_path, FAKE) as proxy:
+        for sent in (b"POST /process_ch", b"POST /process_chunk HTTP/1.1\r\nContent-Length: 100\r\n\r\n{"):
+            with socket.create_connection(("127.0.0.1", proxy["port"])) as client:
+                client.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))  # reset at the end
+                client.sendall(sent)
+        assert post(proxy, "a")["new_string"]
+    assert caplog.text.count("a client went away in the middle of a request") == 2
+    assert "Exception occurred during processing of request" not in capfd.readouterr().err
 
 
 def test_what_is_wrong_is_told_over_http(tmp_path: Path) -> None:
