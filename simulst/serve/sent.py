@@ -22,6 +22,7 @@ BEGINNINGS = {  # of files: kind → the bytes
     "AMR": rb"#!AMR",
     "SPHERE": rb"NIST_1A",
 }
+LEAST = 1000  # samples of which it is told what they are; 0.1 s has 1600
 RATES = (4_000, 384_000)  # Hz; whatever a client names is resampled, and takes 16000 times the memory for 1 Hz
 
 
@@ -42,13 +43,37 @@ def check_sent(audio: bytes, rate: int, whole: bool) -> None:
 
 
 def looks_like(audio: bytes) -> str:
-    """What the bytes are, if they are hardly integers of 16 bits; else empty. The end of the audio is looked at."""
+    """What the bytes are, if they are hardly integers of 16 bits; else empty. The end of the audio is looked at.
+
+    Neighbouring samples of sound are alike, and loud white noise is no sound that anybody translates. Compressed audio
+    is such noise. Samples of another kind are sound once they are read as that.
+    """
     for kind, beginning in BEGINNINGS.items():
         if re.match(beginning, audio, re.DOTALL):
             return f"a file ({kind})"
     size = len(audio) // 4 * 4
     part = audio[max(0, size - 65536) : size]
-    return "floats of 32 bits" if _like_floats(part) else ""
+    if _like_floats(part):
+        return "floats of 32 bits"
+    samples = np.frombuffer(part, "<i2")
+    if samples.size < LEAST:
+        return ""
+    if _is_white(samples[::2]) and (_alike(samples[1::2]) > 0.5 or not samples[1::2].any()):
+        return "integers of 32 bits"
+    return "compressed audio" if _is_white(samples) else ""
+
+
+def _alike(samples: np.ndarray) -> float:
+    """The correlation of neighbours, from -1 to 1; 0: there is no sound."""
+    values = samples.astype(np.float64)
+    power = np.dot(values, values)
+    return float(np.dot(values[1:], values[:-1]) / power) if power else 0.0
+
+
+def _is_white(samples: np.ndarray) -> bool:
+    """Whether the samples are spread evenly over 16 bits, and neighbours know nothing of each other."""
+    bins = np.histogram(samples, bins=8, range=(-32768, 32768))[0] / samples.size
+    return bool(abs(_alike(samples)) < 0.1 and bins.min() > 0.1 and bins.max() < 0.155)
 
 
 def _like_floats(audio: bytes) -> bool:

@@ -24,7 +24,7 @@ from simulstream.server.message_processor import MessageProcessor
 
 from simulst.audio.units import SAMPLE_RATE
 from simulst.errors import SimulstError
-from simulst.serve.sent import check_sent
+from simulst.serve.sent import RATES, check_sent
 
 logger = logging.getLogger(__name__)
 
@@ -55,6 +55,8 @@ def _patches() -> Iterator[tuple[Any, Callable[[Any], Any], tuple[str, ...]]]:
     http = getattr(sys.modules.get(HTTP_SERVER, here), "HttpSpeechProcessorHandler", None)
     # message_processor.py, lines 58 and 84: any rate and any length of audio are taken in and resampled.
     yield MessageProcessor, _bounded, ("process_speech", "_run_speech_processor")
+    # message_processor.py, line 97: audio that is kept back is taken to have the rate of what follows.
+    yield MessageProcessor, _keeping_time, ("process_metadata",)
     # message_processor.py, line 67: in the log, a stream has the id of its connection's object, which comes again. The
     # end of a stream is a call of `clear`, too (line 146).
     yield MessageProcessor, _numbering, ("__init__", "clear")
@@ -81,6 +83,24 @@ def _bounded(method: Callable[..., Any]) -> Callable[..., Any]:
             raise
 
     return take
+
+
+def _keeping_time(method: Callable[[Any, dict[str, Any]], None]) -> Callable[[Any, dict[str, Any]], None]:
+    """A method that changes the sample rate. What is kept back for the next chunk comes to have the new one, too."""
+
+    @functools.wraps(method)
+    def change(messages: MessageProcessor, metadata: dict[str, Any]) -> None:
+        before = messages.sample_rate
+        method(messages, metadata)
+        whole = len(messages.client_buffer) // 2 * 2
+        known = all(RATES[0] <= rate <= RATES[1] for rate in (before, messages.sample_rate))  # others are refused later
+        if messages.sample_rate != before and whole and known:
+            kept = np.frombuffer(messages.client_buffer[:whole], dtype="<i2").astype(np.float32)
+            kept = librosa.resample(kept, orig_sr=before, target_sr=messages.sample_rate)
+            kept = np.clip(np.rint(kept), -(2**15), 2**15 - 1).astype("<i2")
+            messages.client_buffer = kept.tobytes() + messages.client_buffer[whole:]
+
+    return change
 
 
 def _telling(factory: Callable[[Any], Callable[[Any], Awaitable[None]]]) -> Callable[[Any], Any]:

@@ -38,6 +38,13 @@ def test_sound_is_sound(amplitude: float, noise: float, offset: float, hz: float
             assert looks_like(floats.astype("<f4").tobytes()) == "floats of 32 bits"
 
 
+@settings(max_examples=60, deadline=None)
+@given(amplitude=st.floats(0.1, 0.9), hz=st.floats(200, 1500), size=st.integers(3000, 4000))
+def test_other_integers(amplitude: float, hz: float, size: int) -> None:
+    samples = amplitude * wave(hz, 0.02, size)
+    assert looks_like((2147483647 * samples).astype("<i4").tobytes()) == "integers of 32 bits"
+
+
 @pytest.mark.parametrize(
     ("kind", "subtype", "name"),
     [
@@ -48,10 +55,16 @@ def test_sound_is_sound(amplitude: float, noise: float, offset: float, hz: float
         ("AU", "PCM_16", "AU"),
         ("CAF", "PCM_16", "CAF"),
         ("NIST", "PCM_16", "SPHERE"),
+        ("MP3", "MPEG_LAYER_III", ""),
     ],
 )
 def test_files(kind: str, subtype: str, name: str) -> None:
-    """By how they begin."""
+    """By how they begin; compressed ones also in the middle."""
     file = io.BytesIO()
     soundfile.write(file, 0.2 * wave(440, 0.5, 80_000), 16000, format=kind, subtype=subtype)
-    assert looks_like(file.getvalue()[:3200]) == f"a file ({name})"
+    data = file.getvalue()
+    if name:
+        assert looks_like(data[:3200]) == f"a file ({name})"
+    if kind in ("FLAC", "OGG", "MP3"):
+        middle = [looks_like(data[start : start + 3200]) for start in range(3200, len(data) - 3200, 3200)]
+        assert middle.count("compressed audio") >= len(middle) / 2 > 0

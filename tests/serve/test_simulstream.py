@@ -128,6 +128,22 @@ def test_streams_have_numbers_of_their_own() -> None:
     assert len({*numbers, MessageProcessor(7, processor).client_id}) == 4
 
 
+@pytest.mark.parametrize(("before", "after"), [(48_000, 16_000), (8_000, 44_100)])
+def test_a_rate_that_changes_while_audio_is_kept_back(before: int, after: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What was sent before it keeps its length and its sound."""
+    processor, heard = build_speech_processor(SimpleNamespace(**FAKE)), list[np.ndarray]()
+    monkeypatch.setattr(processor, "process_chunk", lambda samples: (heard.append(samples), processor._output([]))[1])
+    messages = MessageProcessor(7, processor)
+    for rate in (before, after):
+        messages.process_metadata({"sample_rate": rate})
+        tone = 9000 * np.sin(2 * np.pi * 440 * np.arange(round(0.06 * rate)) / rate)
+        messages.process_speech(tone.astype("<i2").tobytes())
+    [samples] = heard
+    assert samples.size == pytest.approx(0.12 * 16000, abs=2)
+    crossings = np.flatnonzero(np.diff(np.signbit(samples[:960])))
+    assert np.diff(crossings) == pytest.approx(16000 / 880, abs=1.5)
+
+
 def test_inference_and_http_agree(tmp_path: Path) -> None:
     """The scorers' reader and ours find the same words at the same times."""
     write_wavs(tmp_path, SIZES)
