@@ -85,8 +85,7 @@ class WindowedESPnetSession(ESPnetSession, Window):
         read = (self._model.vocabulary.sos, *self._language, *committed[self.evicted : self.evicted + count])
         _, state = decoder.prefill(torch.tensor(read, device=parts[0].frames.device), memory, attention=True)
         assert state.attention is not None
-        first_heads = state.attention[:: decoder.attentions[1]]  # of each layer
-        frame = parts[0].first + int(first_heads.mean(0)[0, 0].argmax())
+        frame = parts[0].first + int(state.attention.mean(0)[0, 0].argmax())
         edge = max(part.first for part in parts if part.first <= frame)
         if edge > parts[0].first:  # if not, the words would be translated again
             self._leave(edge, self.evicted + count, committed)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
@@ -16,6 +17,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tiny_espnet import NO_CTC, noise
 
+from simulst.calls import run_alone, steps_of
 from simulst.config import Decoding
 from simulst.errors import SimulstError
 from simulst.meter import Memo, Meter
@@ -143,6 +145,30 @@ def test_a_window_keeps_a_long_stream_bounded(blockwise: ESPnet, search: JointOp
     short = noise(5 * 16000)
     how = Decoding(Block(), Hold(1), search=search)
     assert decode(model, how, short, []) == decode(blockwise, how, short, [])
+
+
+def test_audio_leaves_before_that_to_which_all_heads_attend_most(blockwise: ESPnet) -> None:
+    """`segment: attention`, for the first token that stays. The first head of each layer would choose otherwise."""
+    model, edges = load_model(blockwise.path, window=30.0), []
+    for seed, count in itertools.product(range(2), (1, 3)):
+        session: Any = model.session(Opening("en", "de"))
+        for piece in np.split(noise(10 * 16000, seed), 20):
+            run_alone(steps_of(session.extend(piece)))
+            tokens = run_alone(session.search((), JointBeamSearch(1, max_length_ratio=RATIO), None)).best
+        parts = list(session._encoding.parts)
+        memory = model.decoder.memory()
+        memory.append(torch.cat([part.frames for part in parts]))
+        read = torch.tensor([model.vocabulary.sos, *session._language, *tokens[:count]])
+        weights = model.decoder.prefill(read, memory, attention=True)[1].attention[:, 0, 0]
+        firsts = [part.first for part in parts]
+        of_all, of_some = (
+            max(first for first in firsts if first <= int(rows.mean(0).argmax())) for rows in (weights, weights[::2])
+        )
+        session.drop(tokens, count)
+        left = session._encoding.parts[0].first
+        assert (left, session.evicted) == (of_all, count if of_all else 0)
+        edges.append((of_all, of_some))
+    assert len(set(edges)) > 1 and any(of_all != of_some for of_all, of_some in edges)
 
 
 @dataclass(frozen=True)
