@@ -165,9 +165,9 @@ def test_what_did_not_change_is_not_read_again(model: HuggingFace, monkeypatch: 
 def attention_of_the_library(session: Any, text: Tokens) -> torch.Tensor:
     """To the audio, from where each token of a text is written, and from its end: (layers, heads, rows, T)."""
     prompt, encoded, model = session._prompt(), session._encoded, session._model.model
-    memory = session._decoder(encoded).memory()
+    memory = session._decoder(encoded, ()).memory()
     memory.append(encoded.frames)
-    inputs = session._decoder(encoded)._inputs(torch.tensor([prompt + text]), 0, memory)
+    inputs = session._decoder(encoded, ())._inputs(torch.tensor([prompt + text]), 0, memory)
     with torch.inference_mode(), _shown_attention(model, True):
         output = model(**inputs, output_attentions=True)
     begin = len(session._chat()[0])
