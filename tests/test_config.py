@@ -120,7 +120,7 @@ COMMITS = "all, hold, local_agreement, shared_prefix"
         (READ + "commit: {type: hold, n: two}", ["'commit'", "'n'", "integer", "'two'"]),
         (COMMIT + "read: {type: chunk, ms: [1, 2]}", ["'read'", "'ms'", "several values, [1, 2]", "simulst sweep"]),
         (READ + COMMIT + "commit: {type: hold, n: 2}", ["not valid YAML", "the key 'commit' stands twice, line 3"]),
-        (READ + COMMIT + "---\n" + READ + COMMIT, ["not valid YAML", "found another document"]),
+        (READ + COMMIT + "---\n" + READ + COMMIT, ["several documents", "a file of its own"]),
         (COMMIT + "read: {type: wait_k, k: 3}", ["(writes: 1)", "max_tokens, n: 1", "test_time_wait_k"]),
         (COMMIT + "read: {type: wait_k, k: 3}\nstop: {type: max_tokens, n: 2}", ["writes: 1", "n: 1"]),
         (
