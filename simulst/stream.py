@@ -386,7 +386,7 @@ class Stream(OpenStream):
         # Not what the search holds back.
         late = commit.overdue(self._best[known : len(self._best) - found.held_back], self._words, self._ago)
         compared = map(without_end, commit.compared(self._beams))
-        after = [tokens[len(kept) :] if tokens[: len(kept)] == kept else () for tokens in compared]
+        after = (tokens[len(kept) :] if tokens[: len(kept)] == kept else () for tokens in compared)
         new = max(commit.release(kept[known:], self._words, after), late, key=len)
         self._committed += self._stopping.first(new)
         self._make_room()

@@ -20,6 +20,7 @@ from simulst.commands.common import (
     together,
     values_option,
 )
+from simulst.languages import AUTO
 
 if TYPE_CHECKING:
     from simulst.runs.bench import Cost
@@ -60,7 +61,8 @@ def evaluate(decoding: str, out: Path, **options: Any) -> None:
 
     [scores] = _decode([(out, load_decoding(decoding))], share=False, **options)
     click.echo(format_scores(scores))
-    _print_languages([out])
+    if options["source_lang"] == AUTO:
+        _print_languages([out])
 
 
 @click.command()
@@ -79,7 +81,8 @@ def sweep(decodings: str, values: tuple[str, ...], out: Path, share: bool, **opt
     folders = [(out / decoding.label, decoding) for decoding in load_sweep(decodings, parse_values(values))]
     _decode(folders, share=share, **options)
     click.echo(runs_table([folder for folder, _ in folders]))
-    _print_languages([folder for folder, _ in folders])
+    if options["source_lang"] == AUTO:
+        _print_languages([folder for folder, _ in folders])
 
 
 def _decode(
@@ -127,7 +130,7 @@ def _decode(
 
 
 def _print_languages(folders: list[Path]) -> None:
-    """How often which language was found to be spoken; nothing if it was named."""
+    """How often which language was found to be spoken."""
     from collections import Counter
 
     from simulst.log import read_log

@@ -52,7 +52,7 @@ class Commit(Options):
         """The hypotheses that `stable` looks at: the best one of each of the last beams."""
         return [_best(beam) for beam in beams[-self.window :]]
 
-    def release(self, new: Tokens, words: Words, after: Sequence[Tokens]) -> Tokens:
+    def release(self, new: Tokens, words: Words, after: Iterable[Tokens]) -> Tokens:
         """What to commit of the stable tokens that are new. after: what follows them in each of the `compared`."""
         if not self.whole_words or all(words.whole(new + rest[:1]) >= len(new) for rest in after):
             return new
@@ -105,7 +105,7 @@ class All(Commit):
     def stable(self, beams: Sequence[Beam]) -> Tokens:
         return _best(beams[-1])
 
-    def release(self, new: Tokens, words: Words, after: Sequence[Tokens]) -> Tokens:
+    def release(self, new: Tokens, words: Words, after: Iterable[Tokens]) -> Tokens:
         if not self.last_word:
             return super().release(new, words, after)
         if not self.punctuation:

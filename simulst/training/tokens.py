@@ -11,6 +11,7 @@ from simulst.errors import SimulstError
 from simulst.files.folder import digest, digest_of_file, written_whole
 from simulst.files.table import read_table
 
+KINDS = ("unigram", "bpe", "char")
 BY = "(--size; in recipes --pieces, for the source --source-pieces, for tokens of both --prefix-pieces)"
 SPACES = [character for character in map(chr, range(sys.maxunicode + 1)) if character.isspace() and character != " "]
 """All that ESPnet strips from the ends of tokens. They become plain spaces."""
@@ -37,6 +38,8 @@ def train_tokens(
 
     Raises SimulstError: a text is missing or empty; the texts support fewer pieces; what `written_whole` raises.
     """
+    if kind not in KINDS:
+        raise SimulstError(f"token kind '{kind}' is not known; choose from {', '.join(KINDS)}.")
     sentences = [line for path in texts for line in read_table(path, allow_empty=True).values() if line]
     if not sentences:
         raise SimulstError(f"{_names(texts)}: no text to learn tokens from; prepare the data again.")

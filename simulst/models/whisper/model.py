@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from typing import Any
 
 import numpy as np
 
@@ -151,8 +150,7 @@ class WhisperSession(WindowedSession):
         last, offset = self._audio.size // FRAME // 2 - 1, self._offset / SAMPLE_RATE
         left = [*(last - begin for begin in begins[given:] if best[given:]), math.inf]
         ends = [offset + begin * STATE_SECONDS for begin in begins[given + 1 :]]
-        lists = {Need.ATTENTION: left, Need.END_TIMES: ends}
-        shown: list[Any] = [found if need in needs else None for need, found in lists.items()]
+        shown = left if Need.ATTENTION in needs else None, ends if Need.END_TIMES in needs else None
         kept = end_of(stop, best[given:], lambda tokens: TokensView(tokens, *shown))
         return None if kept is None else given + kept
 
